@@ -1,0 +1,106 @@
+// A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
+// It is plain JSON, so that it can be stored with the attempts that used it and read back.
+import type { OutcomeKind } from '../core/outcome.ts'
+import type { Dedupe, FailedFirst, RateLimit, RecoveryRung } from '../core/policy.ts'
+
+/** Text that may hold `{% ... %}`; or any JSON whose strings may. */
+export type Template = string
+export type TemplateValue = null | boolean | number | string | readonly TemplateValue[] | { readonly [name: string]: TemplateValue }
+
+export interface KeyFormat {
+  readonly kind: 'uuid' | 'hex' | 'sf-string'
+  /** Characters of a hex key; at least 30 (120 bits). */
+  readonly length: number
+}
+
+export interface BodyDefinition {
+  readonly kind: 'json' | 'form' | 'text' | 'none'
+  /** json: any template value; form: an object; text: a template; none: null. */
+  readonly template: TemplateValue
+}
+
+export interface SubmitDefinition {
+  readonly method: string
+  readonly url: Template
+  readonly headers: Readonly<Record<string, Template>>
+  readonly body: BodyDefinition
+  readonly timeoutMs: number
+  readonly connectMs: number
+  readonly headersMs: number
+  readonly bodyMs: number
+  readonly maxResponseBytes: number
+  readonly connection: 'reuse' | 'fresh'
+}
+
+export interface SideCallDefinition {
+  readonly method: string
+  readonly url: Template
+  readonly headers: Readonly<Record<string, Template>>
+  readonly body: BodyDefinition
+  readonly timeoutMs: number
+}
+
+export interface IdempotencyDefinition {
+  readonly clientId: boolean
+  /** Header that carries the key by itself; null where the key stands in the body, the query, the path or a written header. */
+  readonly header: string | null
+  readonly format: KeyFormat
+  readonly rememberedForMs: number | 'forever' | null
+  readonly marginMs: number
+  readonly arrivalMs: number
+  readonly failedFirst: FailedFirst
+  readonly maxReplays: number
+}
+
+export interface LookupDefinition extends SideCallDefinition {
+  /** Yields nothing, a value or an array of values. */
+  readonly taskId: Template
+  readonly complete: Template | boolean
+  /** `outcomes`-like: which answers are healthy; absent: 200, and 404 counts as an empty listing. */
+  readonly found: Template | null
+  readonly absent: Template | null
+  readonly settleMs: number
+  readonly everyMs: number
+  readonly misses: number
+  readonly missMeans: 'absent' | 'hold'
+  readonly remembersMs: number | 'forever' | null
+}
+
+export interface OutcomeRule {
+  readonly when: Template
+  readonly is: OutcomeKind
+  /** Where the id is when `is` is `exists` or `accepted`; default the target's `taskId`. */
+  readonly taskId: Template | null
+}
+
+export interface StatusDefinition extends SideCallDefinition {
+  readonly state: Template
+  readonly succeeded: readonly string[]
+  readonly failed: readonly string[]
+  readonly pending: readonly string[]
+  readonly everyMs: number
+}
+
+export interface TargetDefinition {
+  readonly name: string
+  readonly submit: SubmitDefinition
+  readonly idempotency: IdempotencyDefinition | null
+  /** Null: `taskId: none`. */
+  readonly taskId: Template | null
+  /** Statuses that are success; default 200, 201, 202. */
+  readonly success: readonly number[]
+  readonly outcomes: readonly OutcomeRule[]
+  /** `exists.ours`. */
+  readonly existsOurs: Template | null
+  readonly lookup: LookupDefinition | null
+  readonly recovery: readonly RecoveryRung[]
+  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly deadlineMs: number
+  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  readonly rateLimit: { readonly statuses: readonly number[]; readonly headers: readonly string[] }
+  readonly cancel: SideCallDefinition | null
+  readonly status: StatusDefinition | null
+  readonly dedupe: Dedupe
+  /** Freezes which account is meant; null: a keyed fingerprint of the credentials. */
+  readonly account: string | null
+}

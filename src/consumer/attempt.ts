@@ -1,0 +1,49 @@
+// One attempt: read this first. The intent is on disk; here the call is made, once, and its end is put into words.
+import type { Outcome } from '../core/outcome.ts'
+import type { AttemptResult } from '../core/settlement.ts'
+import type { ClaimedCall } from '../store/store.ts'
+import type { Target } from '../target/target.ts'
+import type { HeldLease } from './lease.ts'
+
+export interface AttemptContext {
+  readonly target: Target | undefined
+  readonly lease: HeldLease
+  readonly signal: AbortSignal
+  readonly wallNow: () => number
+}
+
+/** Never rejects, never calls twice. */
+export async function makeAttempt(call: ClaimedCall, context: AttemptContext): Promise<AttemptResult> {
+  const outcome = await invoke(call, context)
+  return {
+    requestId: call.requestId,
+    target: call.target,
+    attempt: call.attempt,
+    nonce: call.nonce,
+    idempotencyKey: call.key,
+    outcome,
+    endedAt: context.wallNow(),
+  }
+}
+
+async function invoke(call: ClaimedCall, { target, lease, signal }: AttemptContext): Promise<Outcome> {
+  if (target === undefined) return notStarted('description_missing')
+  const { requestId, logicalHash, generation, priority } = call
+  try {
+    return await target.invoke(call.prepared, {
+      input: { payload: call.payload, key: call.key, request: { requestId, logicalHash, generation, priority } },
+      gate: () => lease.refuseWrite(),
+      onWritten: () => lease.written(),
+      signal,
+    })
+  } catch (error) {
+    // A target that throws has broken its word: what it did is anybody's guess.
+    const note = `the target threw: ${(error as Error)?.message ?? String(error)}`
+    return { kind: 'unknown', executed: false, retryAfterMs: null, evidence: { phase: 'unanswered', error: note, rule: 'target' } }
+  }
+}
+
+function notStarted(error: string): Outcome {
+  const evidence = { phase: 'not_sent', error, rule: 'target' } as const
+  return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence }
+}

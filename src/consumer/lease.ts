@@ -1,0 +1,45 @@
+// A lease as its holder sees it: never trusted for longer than the larger of the two clocks allows.
+import { type Clock, type Instant, instantOf, longestSince } from '../core/clock.ts'
+
+export interface HeldLease {
+  /** Whether the bytes may leave now: null, or why not. Asked synchronously with the write. */
+  refuseWrite(): string | null
+  /** When it should be renewed next, in milliseconds from now; 0 or less: now. */
+  renewInMs(): number
+  renewed(at: Instant): void
+  lost(): void
+  written(): void
+}
+
+export interface LeaseOptions {
+  readonly clock: Clock
+  readonly grantedAt: Instant
+  readonly leaseMs: number
+  /** The call's whole deadline: what must be left when its first byte leaves. */
+  readonly timeoutMs: number
+}
+
+export function holdLease(options: LeaseOptions): HeldLease {
+  const { clock, leaseMs, timeoutMs } = options
+  let grantedAt = options.grantedAt
+  let isLost = false
+  let isWritten = false
+  const elapsedMs = () => longestSince(grantedAt, instantOf(clock))
+  return {
+    refuseWrite: () => {
+      if (isLost) return 'lease_lost'
+      return leaseMs - elapsedMs() < timeoutMs ? 'lease_too_short' : null
+    },
+    // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.
+    renewInMs: () => (isLost ? Number.POSITIVE_INFINITY : (isWritten ? leaseMs : leaseMs - timeoutMs) / 2 - elapsedMs()),
+    renewed: (at) => {
+      grantedAt = at
+    },
+    lost: () => {
+      isLost = true
+    },
+    written: () => {
+      isWritten = true
+    },
+  }
+}

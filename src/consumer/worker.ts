@@ -1,0 +1,370 @@
+// The loop: one transaction a turn, calls and lookups outside it. A turn runs because something happened: an answer came,
+// a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Never just by a timer.
+import { randomBytes } from 'node:crypto'
+import { type Clock, type Instant, instantOf } from '../core/clock.ts'
+import { hasCode } from '../core/errors.ts'
+import { MAX_TIMER_MS } from '../core/limits.ts'
+import type { Log } from '../core/log.ts'
+import type { TargetPolicy } from '../core/policy.ts'
+import type { Reconciliation } from '../core/reconciliation.ts'
+import type { AttemptResult } from '../core/settlement.ts'
+import type {
+  Claimable,
+  ClaimedCall,
+  Investigation,
+  Preparation,
+  SettledRow,
+  Store,
+  TurnResult,
+  WorkerLife,
+} from '../store/store.ts'
+import type { Target } from '../target/target.ts'
+import { makeAttempt } from './attempt.ts'
+import { type HeldLease, holdLease } from './lease.ts'
+import { createSpill, readSpills, removeSpill, type SpilledFile } from './spill.ts'
+import { createWake } from './wake.ts'
+
+/** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
+export type Reconcile = (investigation: Investigation, signal: AbortSignal) => Promise<Reconciliation>
+
+export interface WorkerOptions {
+  readonly store: Store
+  /** What this worker serves. */
+  readonly targets: readonly Target[]
+  /** The target as described at that version; undefined where nobody can say. */
+  readonly targetAt: (name: string, version: string) => Target | undefined
+  readonly prepare: (request: Claimable) => Preparation
+  readonly reconcile: Reconcile
+  readonly clock: Clock
+  readonly log: Log
+  readonly name: string
+  readonly concurrency: number
+  readonly leaseMs: number
+  readonly graceMs: number
+  /** False: only what is in doubt is worked on. */
+  readonly claimsReady: boolean
+  /** Ends by itself when nothing is owed within the horizon. */
+  readonly drain: { readonly horizonMs: number } | null
+  readonly onProgress?: ((report: WorkerReport) => void) | undefined
+}
+
+export interface WorkerReport {
+  readonly calls: number
+  readonly adopted: number
+  readonly replayed: number
+  readonly requeued: number
+  readonly held: number
+  /** Ends by state since the start. */
+  readonly settled: Readonly<Record<string, number>>
+}
+
+export interface Worker {
+  /** Resolves when it has stopped; rejects on a broken store or invariant. */
+  readonly done: Promise<WorkerReport>
+  /** Claims no more, waits for its calls up to `graceMs`, ends the rest, records what is known, then stops. */
+  stop(): Promise<WorkerReport>
+  report(): WorkerReport
+}
+
+interface RunningCall {
+  readonly call: ClaimedCall
+  readonly lease: HeldLease
+  readonly abort: AbortController
+}
+
+// How soon another process's commit is noticed. Reading `data_version` costs microseconds.
+const POLL_MS = 15
+const SPILL_SCAN_MS = 30_000
+const MAX_LOOKUPS = 16
+const MAX_TROUBLE_MS = 5000
+
+export function startWorker(options: WorkerOptions): Worker {
+  const loop = createLoop(options)
+  const done = loop.run()
+  done.catch(() => {}) // whoever awaits `done` or `stop` is told; an unhandled rejection would end the process first
+  return {
+    done,
+    stop: () => {
+      loop.stop()
+      return done
+    },
+    report: loop.report,
+  }
+}
+
+function createLoop(options: WorkerOptions) {
+  const { store, clock, log, concurrency, leaseMs } = options
+  const life: WorkerLife = { name: options.name, boot: randomBytes(6).toString('hex') }
+  const names = options.targets.map((target) => target.name)
+  const claimTargets = options.targets.map(({ name, policy }) => ({ name, policy }))
+  const policies = new Map<string, TargetPolicy>(claimTargets.map(({ name, policy }) => [name, policy]))
+  const wake = createWake()
+  const running = new Map<string, RunningCall>()
+  const lookups = new Set<AbortController>()
+  const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
+  const startedAt: Instant = instantOf(clock)
+  let answers: AttemptResult[] = []
+  let verdicts: Reconciliation[] = []
+  let spilled: SpilledFile[] = []
+  let spillScanAt = 0
+  let hasSpilled = false
+  let mayHaveWork = true
+  let nextDueAt: number | null = null
+  let stopping: { readonly deadline: number; aborted: boolean } | null = null
+  let troubles = 0
+
+  /** A clock set back does not shorten what this process has seen pass. */
+  const latestNow = () => Math.max(clock.wallNow(), startedAt.wall + clock.monotonicNow() - startedAt.monotonic)
+
+  async function run(): Promise<WorkerReport> {
+    const stopListening = store.onWork(noteWork)
+    const { location, incarnation } = await store.facts()
+    const place = { storePath: location, incarnation, boot: life.boot }
+    const spill = createSpill(place)
+    try {
+      for (;;) {
+        scanSpills(place)
+        if (shouldTurn()) {
+          await tryTurn(spill)
+          // Answers that arrived meanwhile join the next turn.
+          await new Promise<void>((resolve) => setImmediate(resolve))
+        } else if (await isFinished()) {
+          break
+        } else {
+          await rest()
+        }
+      }
+      if (lookups.size > 0 || stopping !== null) await store.releaseInvestigations(life, clock.wallNow())
+      return report()
+    } finally {
+      stopListening()
+      for (const abort of lookups) abort.abort(new Error('the worker ended'))
+      for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
+    }
+  }
+
+  function noteWork(): void {
+    mayHaveWork = true
+    wake.signal()
+  }
+
+  function freeSlots(): number {
+    return concurrency - running.size
+  }
+
+  function freeLookups(): number {
+    return Math.min(MAX_LOOKUPS, concurrency) - lookups.size - verdicts.length
+  }
+
+  function takesWork(): boolean {
+    return stopping === null && troubles === 0
+  }
+
+  function shouldTurn(): boolean {
+    if (troubles > 0 || answers.length > 0 || usableVerdicts() > 0 || renewalDueInMs() <= 0) return true
+    if (!takesWork() || (freeSlots() <= 0 && freeLookups() <= 0)) return false
+    return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
+  }
+
+  function usableVerdicts(): number {
+    if (stopping !== null) return verdicts.filter((one) => !isCall(one)).length
+    return freeSlots() > 0 ? verdicts.length : verdicts.filter((one) => !isCall(one)).length
+  }
+
+  function renewalDueInMs(): number {
+    let soonest = Number.POSITIVE_INFINITY
+    for (const { lease } of running.values()) soonest = Math.min(soonest, lease.renewInMs())
+    return soonest
+  }
+
+  /** Until something happens; another process is asked after every few milliseconds, at a few microseconds each. */
+  async function rest(): Promise<void> {
+    const untilDue = nextDueAt === null || !takesWork() ? MAX_TIMER_MS : nextDueAt - clock.wallNow()
+    await wake.wait(Math.min(POLL_MS, MAX_TIMER_MS, Math.max(1, untilDue), Math.max(1, renewalDueInMs())))
+    if (stopping !== null || freeSlots() <= 0) return
+    const change = await store.changedElsewhere(names, clock.wallNow())
+    if (change === null) return
+    nextDueAt = change.nextDueAt
+    if (change.work) mayHaveWork = true
+  }
+
+  async function isFinished(): Promise<boolean> {
+    if (running.size > 0 || answers.length > 0) return endGrace()
+    if (stopping !== null) return true
+    if (options.drain === null || lookups.size > 0 || verdicts.length > 0) return false
+    const { queued, inDoubt } = await store.drainStatus(names, clock.wallNow() + options.drain.horizonMs)
+    return !inDoubt && !(queued && options.claimsReady)
+  }
+
+  /** The grace is over: what was not written ends as not executed, what was written as unknown. */
+  function endGrace(): false {
+    if (stopping !== null && !stopping.aborted && clock.monotonicNow() >= stopping.deadline) {
+      stopping.aborted = true
+      log.warn({ calls: running.size }, 'grace is over: ending the calls in flight')
+      for (const { abort } of running.values()) abort.abort(new Error('the worker is stopping'))
+    }
+    return false
+  }
+
+  async function tryTurn(spill: ReturnType<typeof createSpill>): Promise<void> {
+    try {
+      await turn()
+      if (troubles > 0) log.info({ troubles }, 'the store takes writes again')
+      troubles = 0
+      if (hasSpilled) spill.clear()
+      hasSpilled = false
+      for (const file of spilled.splice(0)) removeSpill(file)
+    } catch (error) {
+      if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_UNWRITABLE')) throw error
+      await bearTrouble(error, spill)
+    }
+  }
+
+  /** Nothing is claimed while the store takes no writes; answers are kept in memory and, if it can be, on disk. */
+  async function bearTrouble(error: unknown, spill: ReturnType<typeof createSpill>): Promise<void> {
+    troubles++
+    if (troubles === 1) log.error({ err: error, answers: answers.length }, 'the store takes no writes: claiming stops, answers are kept')
+    if (answers.length > 0 && !hasSpilled && !hasCode(error, 'STORE_BUSY')) {
+      try {
+        spill.write(answers)
+        hasSpilled = true
+      } catch (spillError) {
+        log.error({ err: spillError, answers: answers.length }, 'the answers could not be spilled: they are only in memory')
+      }
+    }
+    await wake.wait(Math.min(MAX_TROUBLE_MS, 50 * 2 ** Math.min(troubles, 10)))
+  }
+
+  async function turn(): Promise<void> {
+    const batch = answers
+    const [taken, kept] = takeVerdicts()
+    const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
+    const calls = taken.filter(isCall).length
+    let grantedAt: Instant = instantOf(clock)
+    const result = await store.turn({
+      now: () => {
+        grantedAt = instantOf(clock)
+        return grantedAt.wall
+      },
+      latestNow,
+      worker: life,
+      leaseMs,
+      results: batch,
+      renewals: renewals.map(({ call }) => call),
+      reconciliations: taken,
+      claim: {
+        slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots() - calls) : 0,
+        targets: claimTargets,
+        prepare: options.prepare,
+      },
+      investigate: { slots: takesWork() ? Math.max(0, freeLookups()) : 0, targets: names },
+      policyOf: (target) => policies.get(target),
+      random: Math.random,
+    })
+    // The commit stands: only now is what it settled forgotten here.
+    answers = answers.slice(batch.length)
+    verdicts = kept.concat(verdicts.slice(taken.length + kept.length))
+    mayHaveWork = result.more || troubles > 0
+    nextDueAt = result.nextDueAt
+    for (const { lease } of renewals) lease.renewed(grantedAt)
+    for (const gone of result.lost) running.get(keyOf(gone))?.lease.lost()
+    note(result)
+    for (const call of result.calls) startCall(call, grantedAt)
+    for (const investigation of result.investigations) investigate(investigation)
+    options.onProgress?.(report())
+  }
+
+  /** A verdict that leads to a call waits for a free slot; the others never wait. */
+  function takeVerdicts(): [Reconciliation[], Reconciliation[]] {
+    let slots = stopping === null ? freeSlots() : 0
+    const taken: Reconciliation[] = []
+    const kept: Reconciliation[] = []
+    for (const verdict of verdicts) {
+      if (isCall(verdict) && --slots < 0) kept.push(verdict)
+      else taken.push(verdict)
+    }
+    return [taken, kept]
+  }
+
+  function note(result: TurnResult): void {
+    for (const row of result.settled) noteSettled(row)
+    for (const row of result.reconciled) noteReconciled(row)
+  }
+
+  function noteSettled(row: SettledRow): void {
+    if (!row.applied) {
+      log.info({ requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason }, 'a late answer changed nothing')
+      return
+    }
+    counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
+    if (row.state === 'held') counts.held++
+    if (row.state !== 'submitted') log.warn({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
+  }
+
+  function noteReconciled(row: SettledRow): void {
+    if (!row.applied) return
+    if (row.outcome === 'adopt') counts.adopted++
+    else if (row.state === 'held') counts.held++
+    else if (row.state === 'invoking') counts[row.outcome === 'replay' ? 'replayed' : 'requeued']++
+    if (row.state !== 'unknown') counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
+    log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
+  }
+
+  function startCall(call: ClaimedCall, grantedAt: Instant): void {
+    const target = options.targetAt(call.target, call.targetVersion)
+    const timeoutMs = target?.policy.timeoutMs ?? 0
+    const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs })
+    const abort = new AbortController()
+    const key = keyOf(call)
+    running.set(key, { call, lease, abort })
+    counts.calls++
+    void makeAttempt(call, { target, lease, signal: abort.signal, wallNow: () => clock.wallNow() }).then((result) => {
+      running.delete(key)
+      answers.push(result)
+      wake.signal()
+    })
+  }
+
+  function investigate(investigation: Investigation): void {
+    const abort = new AbortController()
+    lookups.add(abort)
+    void options.reconcile(investigation, abort.signal).then((verdict) => {
+      lookups.delete(abort)
+      if (abort.signal.aborted) return
+      verdicts.push(verdict)
+      wake.signal()
+    })
+  }
+
+  function scanSpills(place: Parameters<typeof readSpills>[0]): void {
+    if (place.storePath.includes('://') || clock.monotonicNow() < spillScanAt) return
+    spillScanAt = clock.monotonicNow() + SPILL_SCAN_MS
+    if (spilled.length > 0) return
+    spilled = readSpills(place)
+    for (const file of spilled) {
+      log.info({ file: file.path, answers: file.results.length, unreadable: file.unreadable }, 'reading back spilled answers')
+      answers.push(...file.results)
+    }
+  }
+
+  function report(): WorkerReport {
+    return { ...counts, settled: { ...counts.settled } }
+  }
+
+  function stop(): void {
+    if (stopping !== null) return
+    stopping = { deadline: clock.monotonicNow() + options.graceMs, aborted: false }
+    wake.signal()
+  }
+
+  return { run, stop, report }
+}
+
+function isCall(reconciliation: Reconciliation): boolean {
+  return reconciliation.verdict.kind === 'replay' || reconciliation.verdict.kind === 'recall'
+}
+
+function keyOf(call: { requestId: number; attempt: number }): string {
+  return `${call.requestId}:${call.attempt}`
+}
+

@@ -1,0 +1,31 @@
+// The two clocks of the protocol. Wall time can jump; monotonic time only speaks of this process's life.
+export interface Clock {
+  /** UTC epoch milliseconds; can jump either way. */
+  wallNow(): number
+  /** Milliseconds since some fixed point of this machine's life; never goes back, goes on while the process is stopped. */
+  monotonicNow(): number
+}
+
+export const systemClock: Clock = {
+  wallNow: () => Date.now(),
+  monotonicNow: () => performance.now(),
+}
+
+export interface Instant {
+  readonly wall: number
+  readonly monotonic: number
+}
+
+export function instantOf(clock: Clock): Instant {
+  return { wall: clock.wallNow(), monotonic: clock.monotonicNow() }
+}
+
+/** The larger of the two elapsed times: for what must not last longer than told (leases, windows). */
+export function longestSince(start: Instant, now: Instant): number {
+  return Math.max(now.wall - start.wall, now.monotonic - start.monotonic)
+}
+
+/** The smaller of the two elapsed times: for what must surely have lasted (settle time). */
+export function shortestSince(start: Instant, now: Instant): number {
+  return Math.min(now.wall - start.wall, now.monotonic - start.monotonic)
+}

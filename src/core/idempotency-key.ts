@@ -1,0 +1,35 @@
+// The key under which an API knows a request. It never holds the request id: a store rebuilt from the same
+// inputs under the same namespace must come to the same keys.
+import { createHash } from 'node:crypto'
+
+export interface KeyForm {
+  readonly kind: 'uuid' | 'hex' | 'sf-string'
+  /** Characters of a hex key, 30 to 64. */
+  readonly length: number
+}
+
+export interface KeyInput {
+  readonly namespace: string
+  readonly target: string
+  readonly logicalHash: string
+  readonly generation: number
+}
+
+/**
+ * @returns a key of at least 120 bits in the wanted form. `uuid` and `sf-string` (RFC 8941 String; the quotes are the
+ * header's) have the shape of RFC 9562 version 4, which the strictest validators take; the bits are SHA-256's.
+ */
+export function deriveKey(input: KeyInput, form: KeyForm): string {
+  const digest = createHash('sha256')
+    .update(`onceish-key-v1\0${JSON.stringify([input.namespace, input.target, input.logicalHash, input.generation])}`)
+    .digest()
+  return form.kind === 'hex' ? digest.toString('hex').slice(0, form.length) : uuidOf(digest)
+}
+
+function uuidOf(digest: Buffer): string {
+  const bytes = Buffer.from(digest.subarray(0, 16))
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

@@ -1,0 +1,60 @@
+// What makes two requests the same request, and the 32 bytes under which the ledger knows it.
+import { createHash } from 'node:crypto'
+import { canonicalJson } from './canonical-json.ts'
+import { OnceishError } from './errors.ts'
+import { MAX_LOGICAL_HASH_CHARS } from './limits.ts'
+
+const DERIVED = /^v1:[0-9a-f]{64}$/
+
+export interface HashedRequest {
+  readonly logicalHash: string
+  readonly ledgerHash: Uint8Array
+  /** Null where the logical hash covers the payload by itself. */
+  readonly payloadHash: Uint8Array | null
+}
+
+/**
+ * @param given the caller's own logical hash, 1 to 512 characters; its scope is the target. Absent: derived from target and payload.
+ * @param nonce makes every enqueue its own request (`dedupe: none`).
+ * @throws OnceishError PAYLOAD_NOT_CANONICAL, REQUEST_INVALID
+ */
+export function hashRequest(request: { target: string; payload: unknown; given?: string | undefined; nonce?: string }): HashedRequest {
+  const canonical = canonicalJson(request.payload)
+  if (request.given === undefined || DERIVED.test(request.given)) return derived(request.target, canonical, request)
+  checkGiven(request.given)
+  const logicalHash = request.nonce === undefined ? request.given : `${request.given}#${request.nonce}`
+  return { logicalHash, ledgerHash: ledgerHashOf(request.target, logicalHash), payloadHash: sha256(canonical) }
+}
+
+/** The ledger's key for a stored row: what `hashRequest` made of it. */
+export function ledgerHashOf(target: string, logicalHash: string): Uint8Array {
+  return DERIVED.test(logicalHash)
+    ? Buffer.from(logicalHash.slice(3), 'hex')
+    : sha256(`given\0${JSON.stringify(target)}\0${logicalHash}`)
+}
+
+function derived(target: string, canonical: string, request: { given?: string | undefined; nonce?: string }): HashedRequest {
+  const nonce = request.nonce === undefined ? '' : `,${JSON.stringify(request.nonce)}`
+  const ledgerHash = sha256(`[${JSON.stringify(target)},${canonical}${nonce}]`)
+  const logicalHash = `v1:${ledgerHash.toString('hex')}`
+  if (request.given !== undefined && request.given !== logicalHash) {
+    throw new OnceishError(
+      'REQUEST_INVALID',
+      `logical hash ${request.given} is not this payload's (${logicalHash}); "v1:" is kept for derived hashes, use another prefix`,
+    )
+  }
+  return { logicalHash, ledgerHash, payloadHash: null }
+}
+
+function checkGiven(given: string): void {
+  if (given.length === 0 || given.length > MAX_LOGICAL_HASH_CHARS || !given.isWellFormed()) {
+    throw new OnceishError(
+      'REQUEST_INVALID',
+      `a logical hash has 1 to ${MAX_LOGICAL_HASH_CHARS} well-formed characters; this one has ${given.length}`,
+    )
+  }
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}

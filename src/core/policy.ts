@@ -1,0 +1,105 @@
+// How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+
+export type RecoveryRung = 'lookup' | 'replay' | 'hold'
+export type Dedupe = 'always' | 'live' | 'none'
+export type FailedFirst = 'replayed' | 'reexecuted' | 'continued' | 'unknown'
+
+export interface KeyPolicy {
+  /** The key is the resource's own id. */
+  readonly clientId: boolean
+  /** How long the API remembers the key (or the resource); null: unknown, so no replay. */
+  readonly rememberedForMs: number | 'forever' | null
+  readonly marginMs: number
+  /** How late bytes already sent can still arrive. */
+  readonly arrivalMs: number
+  /** What a repeat under the same key gets after a failed first call. */
+  readonly failedFirst: FailedFirst
+  readonly maxReplays: number
+}
+
+export interface LookupPolicy {
+  /** Covers the latest arrival of bytes already sent plus the lookup's lag. */
+  readonly settleMs: number
+  readonly everyMs: number
+  readonly misses: number
+  readonly missMeans: 'absent' | 'hold'
+  /** How long the API's lookup shows a submission; null: unknown, a miss never permits a call. */
+  readonly remembersMs: number | 'forever' | null
+  readonly dependsOnKey: boolean
+}
+
+export interface TargetPolicy {
+  readonly timeoutMs: number
+  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly recovery: readonly RecoveryRung[]
+  readonly key: KeyPolicy | null
+  readonly lookup: LookupPolicy | null
+  readonly canCancel: boolean
+  /** Doubt older than this is held for a person. */
+  readonly deadlineMs: number
+  readonly dedupe: Dedupe
+  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+}
+
+export interface RateLimit {
+  readonly count: number
+  readonly perMs: number
+  readonly burst: number
+}
+
+type Memory = number | 'forever' | null
+
+/**
+ * What both policies allow: doubt made under an old description is recovered by the stricter of that and the present one.
+ */
+export function stricterPolicy(frozen: TargetPolicy, present: TargetPolicy): TargetPolicy {
+  return {
+    ...present,
+    timeoutMs: Math.max(frozen.timeoutMs, present.timeoutMs),
+    recovery: present.recovery.filter((rung) => frozen.recovery.includes(rung)),
+    key: frozen.key && present.key && stricterKey(frozen.key, present.key),
+    lookup: frozen.lookup && present.lookup && stricterLookup(frozen.lookup, present.lookup),
+    deadlineMs: Math.min(frozen.deadlineMs, present.deadlineMs),
+  }
+}
+
+function stricterKey(frozen: KeyPolicy, present: KeyPolicy): KeyPolicy {
+  return {
+    clientId: frozen.clientId && present.clientId,
+    rememberedForMs: shorterMemory(frozen.rememberedForMs, present.rememberedForMs),
+    marginMs: Math.max(frozen.marginMs, present.marginMs),
+    arrivalMs: Math.max(frozen.arrivalMs, present.arrivalMs),
+    failedFirst: frozen.failedFirst === present.failedFirst ? frozen.failedFirst : 'unknown',
+    maxReplays: Math.min(frozen.maxReplays, present.maxReplays),
+  }
+}
+
+function stricterLookup(frozen: LookupPolicy, present: LookupPolicy): LookupPolicy {
+  return {
+    settleMs: Math.max(frozen.settleMs, present.settleMs),
+    everyMs: Math.max(frozen.everyMs, present.everyMs),
+    misses: Math.max(frozen.misses, present.misses),
+    missMeans: frozen.missMeans === 'absent' && present.missMeans === 'absent' ? 'absent' : 'hold',
+    remembersMs: shorterMemory(frozen.remembersMs, present.remembersMs),
+    dependsOnKey: frozen.dependsOnKey && present.dependsOnKey,
+  }
+}
+
+function shorterMemory(a: Memory, b: Memory): Memory {
+  if (a === null || b === null) return null
+  if (a === 'forever') return b
+  return b === 'forever' ? a : Math.min(a, b)
+}
+
+/** For a row whose target nobody describes: no call, no lookup, only a person. */
+export const NO_POLICY: TargetPolicy = {
+  timeoutMs: 60_000,
+  retry: { maxAttempts: 1, initialMs: 1000, maxMs: 300_000 },
+  recovery: ['hold'],
+  key: null,
+  lookup: null,
+  canCancel: false,
+  deadlineMs: 86_400_000,
+  dedupe: 'always',
+  limits: { concurrency: null, rate: null },
+}

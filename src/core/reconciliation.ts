@@ -1,0 +1,117 @@
+// What recovery asks of a row in doubt, and what that does. The sweep proposes; the transaction checks again and writes.
+import type { Evidence } from './outcome.ts'
+import type { TargetPolicy } from './policy.ts'
+import { canceled, type SettleContext, type Transition, transition } from './settlement.ts'
+import type { TaskState } from './task-state.ts'
+import { isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
+
+export type ReconciliationVerdict =
+  /** The lookup found the task. */
+  | { readonly kind: 'adopt'; readonly taskId: string; readonly evidence: Evidence }
+  /** Send the same bytes under the same key. */
+  | { readonly kind: 'replay'; readonly why: string }
+  /** Settled misses: it surely never arrived; call again. */
+  | { readonly kind: 'recall'; readonly evidence: Evidence }
+  | { readonly kind: 'hold'; readonly reason: string; readonly evidence: Evidence | null }
+  | { readonly kind: 'later'; readonly at: number; readonly reason: string; readonly missCounted: boolean; readonly evidence: Evidence | null }
+  /** Canceled at the API, or surely never there. */
+  | { readonly kind: 'canceled'; readonly reason: string; readonly evidence: Evidence | null }
+
+export interface Reconciliation {
+  readonly requestId: number
+  readonly target: string
+  /** The row's version as it was investigated: the fence. */
+  readonly version: number
+  /** The stricter of the description that made the doubt and the present one. */
+  readonly policy: TargetPolicy
+  readonly verdict: ReconciliationVerdict
+}
+
+export type ReconciliationDecision =
+  | Transition
+  /** Straight from `unknown` to `invoking`, in this transaction. */
+  | { readonly kind: 'call'; readonly how: 'replay' | 'recall'; readonly patch: Transition['patch'] }
+
+export interface ReconcileContext extends SettleContext {
+  readonly clock: WindowClock
+}
+
+const RELEASED = { leaseOwner: null, leaseUntil: null } as const
+
+export function decideReconciliation(row: TaskState, verdict: ReconciliationVerdict, context: ReconcileContext): ReconciliationDecision {
+  switch (verdict.kind) {
+    case 'adopt':
+      return adopt(row, verdict, context)
+    case 'replay':
+      return replay(row, verdict.why, context)
+    case 'recall':
+      return recall(row, verdict.evidence, context)
+    case 'hold':
+      return holdRow(verdict.reason, verdict.evidence)
+    case 'later':
+      return later(row, verdict, context.now)
+    case 'canceled':
+      return { ...canceled(verdict.evidence, verdict.reason), request: row.taskId === null ? 'keep' : 'delete' }
+  }
+}
+
+function adopt(row: TaskState, found: { taskId: string; evidence: Evidence }, context: ReconcileContext): Transition {
+  const patch = { ...RELEASED, taskId: found.taskId, evidence: found.evidence, doubtfulAttempts: [], olderTaskId: null }
+  if (row.cancelRequested) {
+    return transition('unknown', {
+      patch: { ...patch, reason: 'cancel_requested', nextCheckAt: context.now },
+      event: { kind: 'task_found_while_canceling', reason: 'lookup', detail: found },
+    })
+  }
+  return transition('submitted', {
+    patch: { ...patch, reason: null, nextCheckAt: null },
+    request: 'delete',
+    event: { kind: 'adopted', reason: 'lookup', detail: found },
+  })
+}
+
+function replay(row: TaskState, why: string, context: ReconcileContext): ReconciliationDecision {
+  const { policy } = context
+  if (row.cancelRequested) return holdRow('cancel_requested', null)
+  if (row.replays >= (policy.key?.maxReplays ?? 0)) return holdRow('replays_spent', null)
+  const window = replayWindow(row, policy, context.clock)
+  if (window.kind === 'wait') return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, context.now)
+  if (window.kind !== 'open') return holdRow('key_window_closed', null)
+  if (isPastDeadline(row, policy, context.now)) return holdRow('deadline', null)
+  return { kind: 'call', how: 'replay', patch: { replays: row.replays + 1, doubtfulAttempts: [...row.doubtfulAttempts, row.attempt], reason: why } }
+}
+
+function recall(row: TaskState, evidence: Evidence, context: ReconcileContext): ReconciliationDecision {
+  const { policy } = context
+  if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
+  if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
+  // The settled misses cover every attempt so far: none of them is in doubt any more.
+  return { kind: 'call', how: 'recall', patch: { attempts: row.attempts + 1, doubtfulAttempts: [], reason: 'settled_miss', evidence } }
+}
+
+function holdRow(reason: string, evidence: Evidence | null): Transition {
+  return transition('held', {
+    patch: { ...RELEASED, nextCheckAt: null, reason, ...(evidence === null ? {} : { evidence }) },
+    event: { kind: 'held', reason, detail: { evidence } },
+  })
+}
+
+export function later(
+  row: TaskState,
+  verdict: { at: number; reason: string; missCounted: boolean; evidence: Evidence | null },
+  now: number,
+): Transition {
+  const misses = row.misses + (verdict.missCounted ? 1 : 0)
+  const isNews = verdict.missCounted || verdict.reason !== row.reason
+  return transition('unknown', {
+    patch: {
+      ...RELEASED,
+      misses,
+      lastMissAt: verdict.missCounted ? now : row.lastMissAt,
+      nextCheckAt: verdict.at,
+      backoffStep: row.backoffStep + 1,
+      reason: verdict.reason,
+    },
+    event: isNews ? { kind: 'asked_later', reason: verdict.reason, detail: { misses, evidence: verdict.evidence } } : null,
+  })
+}

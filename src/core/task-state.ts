@@ -1,0 +1,98 @@
+// The states of a request and the only ways between them. Every write names the state it leaves.
+import type { Evidence } from './outcome.ts'
+
+/** What a user sees. `scheduled` and `ready` are queued: the store's queue tables tell them apart. */
+export const REQUEST_STATES = [
+  'scheduled',
+  'ready',
+  'invoking',
+  'unknown',
+  'held',
+  'submitted',
+  'succeeded',
+  'failed',
+  'expired',
+  'lost',
+  'dead',
+  'canceled',
+] as const
+export type RequestState = (typeof REQUEST_STATES)[number]
+
+/** What `task_state.state` holds. */
+export type StoredState = 'queued' | Exclude<RequestState, 'scheduled' | 'ready'>
+
+/** From each state, the states that one transition may lead to. `queued` is ready or scheduled. */
+export const TRANSITIONS: Readonly<Record<StoredState, readonly StoredState[]>> = {
+  queued: ['invoking', 'submitted', 'dead', 'canceled', 'held'],
+  invoking: ['submitted', 'unknown', 'held', 'queued', 'dead', 'canceled'],
+  unknown: ['submitted', 'invoking', 'held', 'queued', 'dead', 'canceled'],
+  held: ['submitted', 'unknown', 'queued', 'dead', 'canceled'],
+  submitted: ['succeeded', 'failed', 'expired', 'lost'],
+  succeeded: [],
+  failed: [],
+  expired: [],
+  lost: [],
+  dead: ['queued', 'canceled'],
+  canceled: [],
+}
+
+export function isAllowed(from: StoredState, to: StoredState): boolean {
+  return TRANSITIONS[from].includes(to)
+}
+
+/** The request's work is owed no more: its task is known. */
+export function isSettled(state: StoredState): boolean {
+  return state === 'submitted' || state === 'succeeded' || state === 'failed' || state === 'expired' || state === 'lost'
+}
+
+export function isInDoubt(state: StoredState): boolean {
+  return state === 'invoking' || state === 'unknown' || state === 'held'
+}
+
+/** One row of `task_state`: what is known of the outside. Instants are UTC epoch ms. */
+export interface TaskState {
+  readonly requestId: number
+  readonly state: StoredState
+  readonly target: string
+  /** Names the frozen description that the newest attempt used. */
+  readonly targetVersion: string | null
+  readonly logicalHash: string
+  readonly priority: number
+  readonly taskId: string | null
+  /** Rises with every transition: what a person saw, for compare-and-set. */
+  readonly version: number
+  /** With `nonce` and the store's incarnation the fencing token. 0: never claimed. */
+  readonly attempt: number
+  readonly nonce: string
+  readonly generation: number
+  readonly idempotencyKey: string | null
+  /** Retry budget used; README, "Retries". */
+  readonly attempts: number
+  readonly replays: number
+  /** Exponent of the next backoff. */
+  readonly backoffStep: number
+  /** Earlier attempts that may have had an effect and are not settled. */
+  readonly doubtfulAttempts: readonly number[]
+  /** An answer showed that it happened, though no id could be read. */
+  readonly executed: boolean
+  readonly cancelRequested: boolean
+  /** `--abandon`: dead by a person's word although in doubt. */
+  readonly abandoned: boolean
+  readonly leaseOwner: string | null
+  readonly leaseUntil: number | null
+  /** Commit of the generation's first attempt that may have left. */
+  readonly startedAt: number | null
+  /** When the newest attempt can last have written: its answer or close, else the end of its lease. */
+  readonly endedAt: number | null
+  readonly unknownSince: number | null
+  readonly nextCheckAt: number | null
+  readonly misses: number
+  readonly lastMissAt: number | null
+  /** Task named by a late answer of an older attempt, waiting for the newer attempt to settle. */
+  readonly olderTaskId: string | null
+  /** Why it is held, dead, blocked or waiting: a short stable word. */
+  readonly reason: string | null
+  readonly evidence: Evidence | null
+  readonly createdAt: number
+  readonly updatedAt: number
+}

@@ -1,0 +1,71 @@
+// When time permits a second call, and when a miss counts. Pure: the sweep plans with these, and the store asks them
+// again inside the transaction that writes.
+import type { TargetPolicy } from './policy.ts'
+import type { TaskState } from './task-state.ts'
+
+export interface WindowClock {
+  readonly wall: number
+  /** The largest instant this process knows of: wall time, or its start plus monotonic time since. */
+  readonly latest: number
+  /** The largest instant that any claiming commit has written. */
+  readonly highWaterAt: number
+}
+
+export type ReplayWindow =
+  | { readonly kind: 'open' }
+  /** The clock is behind the high-water time: it proves nothing yet. */
+  | { readonly kind: 'wait'; readonly until: number }
+  | { readonly kind: 'closed' }
+  /** No key, or an unknown memory. */
+  | { readonly kind: 'unavailable' }
+
+// High-water time rises by at least 1 ms a commit, so a busy store may run a little ahead of the wall.
+const CLOCK_TOLERANCE_MS = 1000
+
+/** Whether the API surely still knows the key (or the client-chosen id) by the time a replay can arrive. */
+export function replayWindow(row: TaskState, policy: TargetPolicy, clock: WindowClock): ReplayWindow {
+  const key = policy.key
+  if (key === null || key.rememberedForMs === null || row.idempotencyKey === null) return { kind: 'unavailable' }
+  if (key.rememberedForMs === 'forever') return { kind: 'open' }
+  if (clock.wall + CLOCK_TOLERANCE_MS < clock.highWaterAt) return { kind: 'wait', until: clock.highWaterAt }
+  const slack = Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)
+  return ageOf(row, clock) + slack <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
+}
+
+/** Age of the generation's first attempt that may have left, by the latest of the clocks. */
+export function ageOf(row: TaskState, clock: WindowClock): number {
+  if (row.startedAt === null) return 0
+  return Math.max(clock.wall, clock.latest, clock.highWaterAt) - row.startedAt
+}
+
+/** When the window closes by the wall clock, or null where it never does or was never open. */
+export function windowClosesAt(row: TaskState, policy: TargetPolicy): number | null {
+  const key = policy.key
+  if (key === null || typeof key.rememberedForMs !== 'number' || row.startedAt === null) return null
+  return row.startedAt + key.rememberedForMs - Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)
+}
+
+/** Inside the time for which the API's lookup shows a submission; later a miss may only mean "forgotten". */
+export function isInsideLookupMemory(row: TaskState, policy: TargetPolicy, clock: WindowClock): boolean {
+  const remembers = policy.lookup?.remembersMs
+  if (remembers === undefined || remembers === null) return false
+  return remembers === 'forever' || ageOf(row, clock) + policy.timeoutMs <= remembers
+}
+
+/** Whether settled misses permit a new call at all. What the misses are worth was checked as each was counted. */
+export function mayRecall(row: TaskState, policy: TargetPolicy, clock: WindowClock, misses: number): boolean {
+  const lookup = policy.lookup
+  return (
+    lookup !== null &&
+    lookup.missMeans === 'absent' &&
+    !row.executed &&
+    !row.cancelRequested &&
+    row.olderTaskId === null &&
+    misses >= lookup.misses &&
+    isInsideLookupMemory(row, policy, clock)
+  )
+}
+
+export function isPastDeadline(row: TaskState, policy: TargetPolicy, now: number): boolean {
+  return row.unknownSince !== null && now - row.unknownSince >= policy.deadlineMs
+}

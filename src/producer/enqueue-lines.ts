@@ -1,0 +1,159 @@
+// NDJSON in: streamed, checked line by line, written in transactions of at most 1,000 lines.
+import { isSafeNumber, parse as parseLossless } from 'lossless-json'
+import { isOnceishError, OnceishError } from '../core/errors.ts'
+import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
+import { didYouMean } from '../core/suggest.ts'
+import type { NewRequest, Store } from '../store/store.ts'
+import { type Line, readLines } from './lines.ts'
+import { type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+
+export interface LineError {
+  readonly line: number
+  readonly code: string
+  readonly message: string
+}
+
+export interface EnqueueLinesReport {
+  readonly enqueued: number
+  readonly deduplicated: number
+  readonly skipped: number
+  /** The first `MAX_REPORTED_ERRORS` of them; `skipped` counts all. */
+  readonly errors: readonly LineError[]
+}
+
+export interface EnqueueLinesOptions {
+  readonly rules: RequestRules
+  /** Target of lines that name none. */
+  readonly defaultTarget?: string | undefined
+  readonly onError: 'stop' | 'skip'
+  readonly now: () => number
+  readonly onProgress?: ((report: { lines: number; bytes: number }) => void) | undefined
+}
+
+const MAX_REPORTED_ERRORS = 1000
+const FIELDS = ['target', 'payload', 'priority', 'logicalHash', 'runAt', 'dedupe'] as const
+
+/**
+ * `stop`: the transactions before the bad line's stay; the line's own is not written; re-running the file is safe.
+ * `skip`: every good line is written.
+ * @returns the report; with `stop`, the one error that stopped it is its last.
+ */
+export async function enqueueLines(store: Store, source: AsyncIterable<Buffer>, options: EnqueueLinesOptions): Promise<EnqueueLinesReport> {
+  const report = { enqueued: 0, deduplicated: 0, skipped: 0, errors: [] as LineError[] }
+  let batch: { line: number; request: NewRequest }[] = []
+  let lines = 0
+  let bytes = 0
+
+  const refuse = (line: number, error: OnceishError): void => {
+    report.skipped++
+    if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, code: error.code, message: error.message })
+  }
+  /** @returns false when a conflict stops everything. */
+  const flush = async (): Promise<boolean> => {
+    if (batch.length === 0) return true
+    const stopAtConflict = options.onError === 'stop'
+    const results = await store.enqueue(batch.map((one) => one.request), options.now(), { stopAtConflict })
+    const written = batch
+    batch = []
+    const last = results.at(-1)
+    if (stopAtConflict && last?.kind === 'conflict') {
+      refuse((written[results.length - 1] as { line: number }).line, conflictError(last.requestId))
+      return false
+    }
+    results.forEach((result, index) => {
+      if (result.kind === 'inserted') report.enqueued++
+      else if (result.kind === 'duplicate') report.deduplicated++
+      else refuse((written[index] as { line: number }).line, conflictError(result.requestId))
+    })
+    options.onProgress?.({ lines, bytes })
+    return true
+  }
+
+  for await (const line of readLines(countBytes(source, (n) => { bytes += n }), options.rules.maxPayloadBytes)) {
+    lines = line.number
+    try {
+      const request = parseLine(line, options)
+      if (request !== null) batch.push({ line: line.number, request: toNewRequest(request, options.rules) })
+    } catch (error) {
+      if (!isOnceishError(error)) throw error
+      refuse(line.number, error)
+      if (options.onError === 'stop') return report
+    }
+    if (batch.length >= ENQUEUE_BATCH_LINES && !(await flush())) return report
+  }
+  await flush()
+  return report
+}
+
+async function* countBytes(source: AsyncIterable<Buffer>, count: (bytes: number) => void): AsyncGenerator<Buffer> {
+  for await (const chunk of source) {
+    count(chunk.length)
+    yield chunk
+  }
+}
+
+export function conflictError(requestId: number): OnceishError {
+  return new OnceishError(
+    'LOGICAL_HASH_CONFLICT',
+    `request ${requestId} has the same logical hash and another payload: nothing was queued; use another logical hash, or cancel that request`,
+    { details: { requestId } },
+  )
+}
+
+function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | null {
+  if ('fault' in line) {
+    if (line.fault === 'not_utf8') throw new OnceishError('LINE_INVALID', 'it is not UTF-8')
+    throw new OnceishError('PAYLOAD_TOO_LARGE', `it is longer than ${options.rules.maxPayloadBytes} bytes (maxPayloadBytes)`)
+  }
+  if (line.text.trim() === '') return null
+  const value = parseJson(line.text)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new OnceishError('LINE_INVALID', 'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "dedupe"?}')
+  }
+  return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)
+}
+
+function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string | undefined): EnqueueRequest {
+  for (const name of Object.keys(value)) {
+    if (!(FIELDS as readonly string[]).includes(name)) {
+      throw new OnceishError('LINE_INVALID', `it has an unknown field "${name}"${didYouMean(name, FIELDS)}`)
+    }
+  }
+  if (!('payload' in value)) throw new OnceishError('LINE_INVALID', 'it has no "payload"')
+  const target = value['target'] ?? defaultTarget
+  if (typeof target !== 'string') throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
+  checkOptional(value, 'logicalHash', 'string')
+  checkOptional(value, 'priority', 'number')
+  if (value['dedupe'] !== undefined && !['always', 'live', 'none'].includes(value['dedupe'] as string)) {
+    throw new OnceishError('LINE_INVALID', '"dedupe" is "always", "live" or "none"')
+  }
+  return { ...(value as unknown as EnqueueRequest), target }
+}
+
+function checkOptional(value: Record<string, unknown>, name: string, type: 'string' | 'number'): void {
+  if (value[name] !== undefined && typeof value[name] !== type) {
+    throw new OnceishError('LINE_INVALID', `"${name}" is a ${type}, not ${JSON.stringify(value[name])}`)
+  }
+}
+
+const LONG_NUMBER = /\d{16}/
+
+/**
+ * JSON text as plain values. A number that a double cannot hold would change on its way to the API, so it is refused.
+ * @throws OnceishError LINE_INVALID
+ */
+export function parseJson(text: string): unknown {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (LONG_NUMBER.test(text)) parseLossless(text, undefined, { parseNumber: exactNumber })
+    return value
+  } catch (error) {
+    if (isOnceishError(error)) throw error
+    throw new OnceishError('LINE_INVALID', `it is no JSON: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+function exactNumber(digits: string): number {
+  if (isSafeNumber(digits, { approx: true })) return Number(digits)
+  throw new OnceishError('LINE_INVALID', `the number ${digits} cannot be held exactly: send it as text, "${digits}"`)
+}

@@ -1,0 +1,47 @@
+// One request, or many in one call: checked first, then written in transactions of at most 1,000.
+import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
+import type { RequestState } from '../core/task-state.ts'
+import type { EnqueueResult, NewRequest, Store } from '../store/store.ts'
+import { conflictError } from './enqueue-lines.ts'
+import { type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+
+export interface Enqueued {
+  readonly requestId: number
+  /** The same request was there already: nothing was added. */
+  readonly deduplicated: boolean
+  readonly state: RequestState
+  readonly taskId: string | null
+}
+
+/** @throws OnceishError LOGICAL_HASH_CONFLICT when the hash belongs to a request with another payload; see `toNewRequest`. */
+export async function enqueue(store: Store, request: EnqueueRequest, rules: RequestRules, now: number): Promise<Enqueued> {
+  const [result] = await store.enqueue([toNewRequest(request, rules)], now)
+  return toEnqueued(result as EnqueueResult)
+}
+
+/**
+ * All are checked before any is written; each transaction is whole.
+ * @throws OnceishError as `enqueue`; at a conflict the transactions before stay, the conflicting one is not written.
+ */
+export async function enqueueMany(
+  store: Store,
+  requests: readonly EnqueueRequest[],
+  rules: RequestRules,
+  now: () => number,
+): Promise<readonly Enqueued[]> {
+  const checked = requests.map((request) => toNewRequest(request, rules))
+  const done: Enqueued[] = []
+  for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
+    const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)
+    for (const result of await store.enqueue(batch, now(), { stopAtConflict: true })) done.push(toEnqueued(result))
+  }
+  return done
+}
+
+function toEnqueued(result: EnqueueResult): Enqueued {
+  if (result.kind === 'conflict') throw conflictError(result.requestId)
+  const { requestId, state } = result
+  return result.kind === 'inserted'
+    ? { requestId, deduplicated: false, state, taskId: null }
+    : { requestId, deduplicated: true, state, taskId: result.taskId }
+}

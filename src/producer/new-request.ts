@@ -1,0 +1,75 @@
+// From what a caller gives to what the store takes: everything about a request is checked here, before anything is written.
+import { randomUUID } from 'node:crypto'
+import { OnceishError } from '../core/errors.ts'
+import { MAX_PRIORITY } from '../core/limits.ts'
+import { hashRequest } from '../core/logical-hash.ts'
+import type { Dedupe } from '../core/policy.ts'
+import { didYouMean } from '../core/suggest.ts'
+import type { NewRequest } from '../store/store.ts'
+
+/** One unit of work owed. */
+export interface EnqueueRequest {
+  readonly target: string
+  /** Plain JSON; see `canonicalJson` for what is refused. */
+  readonly payload: unknown
+  /** -32767 to 32767, default 0; higher goes first. */
+  readonly priority?: number | undefined
+  /** When it is due: epoch ms, a Date, or ISO 8601 text with a zone. Absent or past: now. */
+  readonly runAt?: number | Date | string | undefined
+  /** What makes two requests the same; absent: derived from target and payload. */
+  readonly logicalHash?: string | undefined
+  /** Default the target's. */
+  readonly dedupe?: Dedupe | undefined
+}
+
+export interface RequestRules {
+  readonly maxPayloadBytes: number
+  /** Undefined: the config does not name this target. */
+  readonly dedupeOf: (target: string) => Dedupe | undefined
+  readonly targetNames: readonly string[]
+}
+
+/** @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE */
+export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
+  const dedupe = request.dedupe ?? targetDedupe(request.target, rules)
+  const nonce = dedupe === 'none' ? { nonce: randomUUID() } : {}
+  const hashes = hashRequest({ target: request.target, payload: request.payload, given: request.logicalHash, ...nonce })
+  const payload = JSON.stringify(request.payload)
+  const bytes = Buffer.byteLength(payload)
+  if (bytes > rules.maxPayloadBytes) {
+    throw new OnceishError(
+      'PAYLOAD_TOO_LARGE',
+      `the payload has ${bytes} bytes, the limit is ${rules.maxPayloadBytes} (maxPayloadBytes): store it elsewhere and send a reference`,
+      { details: { bytes, limit: rules.maxPayloadBytes } },
+    )
+  }
+  return { target: request.target, payload, ...hashes, priority: priorityOf(request), dueAt: instantOf(request.runAt), dedupe }
+}
+
+function targetDedupe(target: string, rules: RequestRules): Dedupe {
+  const dedupe = typeof target === 'string' ? rules.dedupeOf(target) : undefined
+  if (dedupe !== undefined) return dedupe
+  throw new OnceishError(
+    'TARGET_UNKNOWN',
+    `the config names no target ${JSON.stringify(target)}${didYouMean(String(target), rules.targetNames)} (known: ${rules.targetNames.join(', ') || 'none'})`,
+  )
+}
+
+function priorityOf(request: EnqueueRequest): number {
+  const priority = request.priority ?? 0
+  if (Number.isInteger(priority) && Math.abs(priority) <= MAX_PRIORITY) return priority
+  throw new OnceishError('REQUEST_INVALID', `priority is a whole number from -${MAX_PRIORITY} to ${MAX_PRIORITY}, not ${JSON.stringify(priority)}`)
+}
+
+const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
+
+/** @throws OnceishError REQUEST_INVALID */
+export function instantOf(given: number | Date | string | undefined | null): number | null {
+  if (given === undefined || given === null) return null
+  const at = given instanceof Date ? given.getTime() : typeof given === 'string' && ISO_WITH_ZONE.test(given) ? Date.parse(given) : given
+  if (typeof at === 'number' && Number.isInteger(at) && at >= 0 && at <= 8.64e15) return at
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `runAt is epoch milliseconds or ISO 8601 with a zone, such as 2027-01-31T09:00:00Z, not ${JSON.stringify(given) ?? String(given)}`,
+  )
+}

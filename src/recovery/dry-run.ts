@@ -1,0 +1,49 @@
+// What recovery would do with each row in doubt, and why: lookups are asked, nothing is written and nothing is called.
+import type { Reconciliation } from '../core/reconciliation.ts'
+import type { Investigation, Store } from '../store/store.ts'
+
+export interface DryRunLine {
+  readonly requestId: number
+  readonly target: string
+  readonly state: string
+  readonly attempt: number
+  readonly unknownSince: number | null
+  /** `adopt`, `replay`, `recall`, `hold`, `canceled`, `later`, or `wait` while a lease runs. */
+  readonly would: string
+  readonly why: string
+  /** When it is looked at again; null where the step is taken now. */
+  readonly nextAt: number | null
+}
+
+const PAGE = 500
+
+export async function* dryRun(
+  store: Store,
+  reconcile: (investigation: Investigation) => Promise<Reconciliation>,
+  targets: ReadonlySet<string>,
+  now: () => number,
+): AsyncGenerator<DryRunLine> {
+  for (let afterId = 0; ; ) {
+    const page = await store.inDoubt(afterId, PAGE)
+    for (const investigation of page) {
+      afterId = investigation.row.requestId
+      if (targets.has(investigation.row.target)) yield await explain(investigation, reconcile, now())
+    }
+    if (page.length < PAGE) return
+  }
+}
+
+async function explain(
+  investigation: Investigation,
+  reconcile: (investigation: Investigation) => Promise<Reconciliation>,
+  now: number,
+): Promise<DryRunLine> {
+  const { requestId, target, state, attempt, unknownSince, leaseUntil } = investigation.row
+  const line = { requestId, target, state, attempt, unknownSince }
+  if (state === 'invoking' && leaseUntil !== null && leaseUntil > now) {
+    return { ...line, would: 'wait', why: 'its lease is running', nextAt: leaseUntil }
+  }
+  const { verdict } = await reconcile(investigation)
+  const why = verdict.kind === 'replay' ? verdict.why : 'reason' in verdict ? verdict.reason : verdict.kind === 'adopt' ? `task ${verdict.taskId}` : 'settled_miss'
+  return { ...line, would: verdict.kind, why, nextAt: verdict.kind === 'later' ? verdict.at : null }
+}

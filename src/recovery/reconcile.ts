@@ -1,0 +1,206 @@
+// One row in doubt, looked into: the ladder lookup -> replay -> hold as far as its target has it. This only proposes: the
+// turn's transaction checks windows, misses and limits again before it writes.
+import { type Clock } from '../core/clock.ts'
+import { backoffMs } from '../core/backoff.ts'
+import type { Evidence, LookupResult } from '../core/outcome.ts'
+import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
+import type { PreparedCall } from '../core/prepared-call.ts'
+import type { Reconciliation, ReconciliationVerdict } from '../core/reconciliation.ts'
+import type { TaskState } from '../core/task-state.ts'
+import { isPastDeadline, mayRecall, replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
+import type { Investigation } from '../store/store.ts'
+import type { LookupInput, Target, TargetRegistry } from '../target/target.ts'
+import type { SettleWatch } from './settle-watch.ts'
+
+export interface ReconcilerOptions {
+  readonly registry: TargetRegistry
+  readonly watch: SettleWatch
+  readonly clock: Clock
+  readonly windowClock: () => WindowClock
+  readonly random: () => number
+}
+
+interface Case {
+  readonly row: TaskState
+  readonly policy: TargetPolicy
+  readonly target: Target
+  readonly prepared: PreparedCall
+  readonly input: LookupInput
+  readonly isSameOrigin: boolean
+}
+
+/** After this many lookups that prove nothing, a replay inside its window is the better question. */
+const UNDETERMINED_BEFORE_REPLAY = 3
+const NOW_MISS_SLACK_MS = 5
+
+export function createReconciler(options: ReconcilerOptions) {
+  const { registry, watch, clock, random } = options
+
+  /** Never rejects. */
+  return async function reconcile(investigation: Investigation, signal?: AbortSignal): Promise<Reconciliation> {
+    const { row } = investigation
+    const told = (policy: TargetPolicy, verdict: ReconciliationVerdict): Reconciliation => ({
+      requestId: row.requestId,
+      target: row.target,
+      version: row.version,
+      policy,
+      verdict,
+    })
+    const present = registry.get(row.target)
+    const frozen = registry.at(row.target, row.targetVersion, investigation.description)
+    if (frozen === undefined || investigation.prepared === null) return told(NO_POLICY, hold('description_missing'))
+    const policy = stricterPolicy(frozen.policy, present?.policy ?? frozen.policy)
+    const current: Case = {
+      row,
+      policy,
+      target: frozen,
+      prepared: investigation.prepared,
+      input: lookupInput(row, investigation.payload, investigation.prepared),
+      isSameOrigin: (present ?? frozen).sameOrigin(investigation.prepared),
+    }
+    try {
+      return told(policy, await climb(current, signal))
+    } catch (error) {
+      const evidence: Evidence = { phase: 'not_sent', error: String((error as Error)?.message ?? error), rule: 'reconcile' }
+      return told(policy, later(row, policy, clock.wallNow() + waitMs(row, policy), 'recovery_failed', evidence))
+    }
+  }
+
+  async function climb(current: Case, signal?: AbortSignal): Promise<ReconciliationVerdict> {
+    const { row, policy } = current
+    if (row.cancelRequested && row.taskId !== null) return cancelTask(current, signal)
+    let why = policy.key === null && policy.lookup === null ? 'opaque' : 'unproven'
+    for (const rung of policy.recovery) {
+      if (rung === 'hold') break
+      const step = rung === 'lookup' ? await lookupRung(current, signal) : replayRung(current)
+      if (step.kind === 'decided') return step.verdict
+      if (step.kind === 'pending') return isPastDeadline(row, policy, clock.wallNow()) ? hold('deadline') : step.verdict
+      why = step.why
+    }
+    return hold(why)
+  }
+
+  async function lookupRung(current: Case, signal?: AbortSignal): Promise<Step> {
+    const { row, policy, target, input } = current
+    const { lookup } = policy
+    if (lookup === null) return next('no_lookup')
+    const settledForMs = watch.settledForMs(row)
+    const startedAt = clock.wallNow()
+    const result = await target.lookup(input, signal)
+    switch (result.kind) {
+      case 'found':
+        return decided(judgeFound(current, result))
+      case 'ambiguous':
+        return decided(hold('several_tasks', result.evidence))
+      case 'undetermined':
+        return undetermined(current, result)
+      case 'miss':
+        return current.isSameOrigin ? judgeMiss(current, result.evidence, settledForMs, startedAt) : next('account_changed')
+    }
+  }
+
+  function judgeFound({ row, policy }: Case, found: LookupResult & { kind: 'found' }): ReconciliationVerdict {
+    // What a lookup without the key finds may be an earlier generation's task.
+    if (row.generation > 1 && policy.lookup?.dependsOnKey === false) return hold('found_other_generation', found.evidence)
+    if (row.olderTaskId !== null && row.olderTaskId !== found.taskId) return hold('several_tasks', found.evidence)
+    return { kind: 'adopt', taskId: found.taskId, evidence: found.evidence }
+  }
+
+  function undetermined(current: Case, result: LookupResult & { kind: 'undetermined' }): Step {
+    const { row, policy } = current
+    const wait = Math.max(waitMs(row, policy), result.retryAfterMs ?? 0)
+    const closesAt = windowClosesAt(row, policy)
+    const at = clock.wallNow() + wait
+    const yields = canReplay(current) && (row.backoffStep >= UNDETERMINED_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
+    return yields ? next('lookup_undetermined') : pending(later(row, policy, at, 'lookup_undetermined', result.evidence))
+  }
+
+  function canReplay({ row, policy, isSameOrigin }: Case): boolean {
+    return policy.recovery.includes('replay') && isSameOrigin && !row.cancelRequested && replayWindow(row, policy, options.windowClock()).kind === 'open'
+  }
+
+  /** A miss counts only when the attempt was over for `settleMs` before the lookup started, and spaced from the last. */
+  function judgeMiss(current: Case, evidence: Evidence, settledForMs: number, startedAt: number): Step {
+    const { row, policy } = current
+    const lookup = policy.lookup as NonNullable<TargetPolicy['lookup']>
+    if (settledForMs < lookup.settleMs) {
+      const at = clock.wallNow() + Math.min(lookup.settleMs - settledForMs + NOW_MISS_SLACK_MS, lookup.settleMs)
+      return soonEnough(current, later(row, policy, at, 'miss_not_settled', evidence), at)
+    }
+    if (row.lastMissAt !== null && startedAt < row.lastMissAt + lookup.everyMs) {
+      const at = row.lastMissAt + lookup.everyMs
+      return soonEnough(current, later(row, policy, at, 'miss_too_soon', evidence), at)
+    }
+    if (row.misses + 1 < lookup.misses) {
+      const at = clock.wallNow() + lookup.everyMs
+      return soonEnough(current, { ...later(row, policy, at, 'settled_miss', evidence), missCounted: true }, at)
+    }
+    return decisiveMiss(current, evidence)
+  }
+
+  /** Waiting for the next lookup must not cost the replay its window. */
+  function soonEnough(current: Case, verdict: ReconciliationVerdict, at: number): Step {
+    const closesAt = windowClosesAt(current.row, current.policy)
+    return canReplay(current) && closesAt !== null && at >= closesAt ? next('window_closing') : pending(verdict)
+  }
+
+  function decisiveMiss({ row, policy }: Case, evidence: Evidence): Step {
+    const proves = mayRecall({ ...row, cancelRequested: false }, policy, options.windowClock(), row.misses + 1)
+    if (row.cancelRequested) return decided(proves ? { kind: 'canceled', reason: 'settled_miss', evidence } : hold('cancel_unproven', evidence))
+    if (proves) return decided({ kind: 'recall', evidence })
+    if (row.executed) return next('executed_without_id')
+    return next(policy.lookup?.missMeans === 'hold' ? 'miss_means_hold' : 'lookup_memory_over')
+  }
+
+  function replayRung(current: Case): Step {
+    const { row, policy } = current
+    if (policy.key === null || row.idempotencyKey === null) return next('no_key')
+    if (row.cancelRequested) return next('cancel_unproven')
+    if (!current.isSameOrigin) return decided(hold('account_changed'))
+    if (row.replays >= policy.key.maxReplays) return next('replays_spent')
+    const window = replayWindow(row, policy, options.windowClock())
+    if (window.kind === 'open') return decided({ kind: 'replay', why: row.reason ?? 'unknown' })
+    if (window.kind === 'wait') return pending(later(row, policy, window.until, 'clock_behind', null))
+    return next(window.kind === 'closed' ? 'key_window_closed' : 'key_window_unknown')
+  }
+
+  async function cancelTask({ row, policy, target, input }: Case, signal?: AbortSignal): Promise<ReconciliationVerdict> {
+    if (!policy.canCancel || row.taskId === null) return hold('cancel_unsupported')
+    const result = await target.cancel({ ...input, taskId: row.taskId }, signal)
+    if (result.kind === 'canceled') return { kind: 'canceled', reason: 'canceled_at_api', evidence: result.evidence }
+    if (isPastDeadline(row, policy, clock.wallNow())) return hold('cancel_failed', result.evidence)
+    return later(row, policy, clock.wallNow() + waitMs(row, policy), 'cancel_failed', result.evidence)
+  }
+
+  function waitMs(row: TaskState, policy: TargetPolicy): number {
+    const own = backoffMs(policy.retry, row.backoffStep, random())
+    return policy.lookup === null ? own : Math.max(own, Math.min(policy.lookup.everyMs, policy.retry.maxMs))
+  }
+}
+
+type Later = ReconciliationVerdict & { kind: 'later' }
+
+type Step =
+  | { readonly kind: 'decided'; readonly verdict: ReconciliationVerdict }
+  /** This rung may still decide: ask again then, until the deadline. */
+  | { readonly kind: 'pending'; readonly verdict: ReconciliationVerdict }
+  | { readonly kind: 'next'; readonly why: string }
+
+const decided = (verdict: ReconciliationVerdict): Step => ({ kind: 'decided', verdict })
+const pending = (verdict: ReconciliationVerdict): Step => ({ kind: 'pending', verdict })
+const next = (why: string): Step => ({ kind: 'next', why })
+
+function hold(reason: string, evidence: Evidence | null = null): ReconciliationVerdict {
+  return { kind: 'hold', reason, evidence }
+}
+
+/** Never later than the deadline, at which it is held. */
+function later(row: TaskState, policy: TargetPolicy, at: number, reason: string, evidence: Evidence | null): Later {
+  const deadline = (row.unknownSince ?? at) + policy.deadlineMs
+  return { kind: 'later', at: Math.min(at, Math.max(deadline, 0)), reason, missCounted: false, evidence }
+}
+
+function lookupInput(row: TaskState, payload: string, prepared: PreparedCall): LookupInput {
+  const { requestId, logicalHash, generation, priority } = row
+  return { payload, key: row.idempotencyKey, request: { requestId, logicalHash, generation, priority }, prepared, taskId: row.taskId }
+}

@@ -1,0 +1,64 @@
+// Insert-on-conflict, never check-then-insert. Runs inside a transaction.
+import { invariant } from '../../core/errors.ts'
+import type { RequestState } from '../../core/task-state.ts'
+import type { EnqueueResult, NewRequest } from '../store.ts'
+import { storedHash } from './rows.ts'
+import type { Statements } from './statements.ts'
+
+/** Leaves the transaction so that it rolls back, and carries what is to be told. */
+export class ConflictRollback extends Error {
+  readonly results: readonly EnqueueResult[]
+  constructor(results: readonly EnqueueResult[]) {
+    super('a logical hash conflict rolls the transaction back')
+    this.results = results
+  }
+}
+
+export function enqueueAll(sql: Statements, requests: readonly NewRequest[], now: number, stopAtConflict: boolean): EnqueueResult[] {
+  const results: EnqueueResult[] = []
+  for (const request of requests) {
+    const result = enqueueOne(sql, request, now)
+    results.push(result)
+    if (stopAtConflict && result.kind === 'conflict') throw new ConflictRollback(results)
+  }
+  return results
+}
+
+function enqueueOne(sql: Statements, request: NewRequest, now: number): EnqueueResult {
+  const dueAt = request.dueAt === null || request.dueAt <= now ? now : request.dueAt
+  const requestId = insertRequest(sql, request, dueAt, now)
+  const generation = sql.claimHash.get(request.ledgerHash, request.payloadHash, requestId) as number | undefined
+  if (generation === undefined) {
+    sql.deleteRequest.run(requestId)
+    return existing(sql, request)
+  }
+  if (generation !== 1) sql.setRequestGeneration.run(generation, requestId)
+  if (dueAt <= now) sql.insertReady.run(request.target, -request.priority, dueAt, requestId)
+  else sql.insertWaiting.run(dueAt, requestId, request.target, -request.priority)
+  return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
+}
+
+function insertRequest(sql: Statements, request: NewRequest, dueAt: number, now: number): number {
+  const { lastInsertRowid } = sql.insertRequest.run(
+    request.target,
+    storedHash(request.logicalHash),
+    request.priority,
+    dueAt,
+    1,
+    request.dedupe,
+    now,
+    request.payload,
+  )
+  return Number(lastInsertRowid)
+}
+
+function existing(sql: Statements, request: NewRequest): EnqueueResult {
+  const held = sql.findHash.get(request.ledgerHash) as { request_id: number; payload_hash: Buffer | null } | undefined
+  invariant(held !== undefined, 'a logical hash is taken and not in the ledger')
+  const view = sql.overview.get({ id: held.request_id }) as { state: RequestState; task_id: string | null } | undefined
+  invariant(view !== undefined, `request ${held.request_id} holds a logical hash and is not there`)
+  const same = request.payloadHash === null || (held.payload_hash !== null && Buffer.compare(held.payload_hash, request.payloadHash) === 0)
+  return same
+    ? { kind: 'duplicate', requestId: held.request_id, state: view.state, taskId: view.task_id }
+    : { kind: 'conflict', requestId: held.request_id, state: view.state }
+}

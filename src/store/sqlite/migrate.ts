@@ -1,0 +1,42 @@
+// Brings a database to this version's schema in one immediate transaction; any number of processes may try at once.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { OnceishError } from '../../core/errors.ts'
+import type { Connection } from './connection.ts'
+import { CORE_SCHEMA } from './migrations/0001-core.ts'
+
+/** Index + 1 is the schema version that a migration leads to. */
+const MIGRATIONS: readonly string[] = [CORE_SCHEMA]
+export const SCHEMA_VERSION = MIGRATIONS.length
+
+/** @returns 0 for a database that onceish has never used. */
+export function readSchemaVersion(connection: Connection): number {
+  const hasStore = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'store'`).get()
+  if (hasStore === undefined) return 0
+  const row = connection.prepare('SELECT schema_version FROM store WHERE id = 1').get() as { schema_version: number } | undefined
+  return row?.schema_version ?? 0
+}
+
+/** @throws OnceishError STORE_SCHEMA_NEWER when a later onceish wrote it. */
+export function refuseNewer(version: number, path: string): void {
+  if (version <= SCHEMA_VERSION) return
+  throw new OnceishError(
+    'STORE_SCHEMA_NEWER',
+    `${path} has schema version ${version}, this onceish knows ${SCHEMA_VERSION}: install the newer onceish`,
+    { details: { version, known: SCHEMA_VERSION } },
+  )
+}
+
+/** Call inside an IMMEDIATE transaction: the version is read under its lock. @returns the version that was found. */
+export function migrate(connection: Connection, path: string, now: number): number {
+  const found = readSchemaVersion(connection)
+  refuseNewer(found, path)
+  for (let version = found; version < SCHEMA_VERSION; version++) connection.exec(MIGRATIONS[version] ?? '')
+  if (found === 0) {
+    connection
+      .prepare('INSERT INTO store (id, schema_version, namespace, incarnation, high_water_at) VALUES (1, ?, ?, ?, ?)')
+      .run(SCHEMA_VERSION, randomBytes(16).toString('hex'), randomUUID(), now)
+  } else if (found < SCHEMA_VERSION) {
+    connection.prepare('UPDATE store SET schema_version = ? WHERE id = 1').run(SCHEMA_VERSION)
+  }
+  return found
+}

@@ -1,0 +1,161 @@
+// Schema version 1. Layout as measured: a narrow claim table that leased and future rows leave, the payload apart,
+// the logical hash in a ledger, the lease in task_state. Derived logical hashes are 32-byte blobs, given ones are text.
+export const CORE_SCHEMA = `
+CREATE TABLE store (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  schema_version INTEGER NOT NULL,
+  namespace TEXT NOT NULL,
+  incarnation TEXT NOT NULL,
+  high_water_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE requests (
+  request_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  target TEXT NOT NULL,
+  logical_hash ANY NOT NULL,
+  priority INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  dedupe TEXT NOT NULL CHECK (dedupe IN ('always', 'live', 'none')),
+  created_at INTEGER NOT NULL,
+  payload TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE ready (
+  target TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  due_at INTEGER NOT NULL,
+  request_id INTEGER NOT NULL,
+  PRIMARY KEY (target, rank, due_at, request_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE waiting (
+  due_at INTEGER NOT NULL,
+  request_id INTEGER NOT NULL,
+  target TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  PRIMARY KEY (due_at, request_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE logical_hashes (
+  hash BLOB NOT NULL PRIMARY KEY,
+  payload_hash BLOB,
+  request_id INTEGER,
+  generation INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE task_state (
+  request_id INTEGER PRIMARY KEY,
+  state TEXT NOT NULL CHECK (state IN ('queued', 'invoking', 'unknown', 'held', 'submitted', 'succeeded', 'failed',
+    'expired', 'lost', 'dead', 'canceled')),
+  target TEXT NOT NULL,
+  target_version TEXT,
+  logical_hash ANY NOT NULL,
+  priority INTEGER NOT NULL,
+  task_id TEXT,
+  version INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  nonce TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  idempotency_key TEXT,
+  attempts INTEGER NOT NULL,
+  replays INTEGER NOT NULL DEFAULT 0,
+  backoff_step INTEGER NOT NULL DEFAULT 0,
+  doubtful_attempts TEXT NOT NULL DEFAULT '',
+  executed INTEGER NOT NULL DEFAULT 0,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  abandoned INTEGER NOT NULL DEFAULT 0,
+  lease_owner TEXT,
+  lease_until INTEGER,
+  started_at INTEGER,
+  ended_at INTEGER,
+  unknown_since INTEGER,
+  next_check_at INTEGER,
+  misses INTEGER NOT NULL DEFAULT 0,
+  last_miss_at INTEGER,
+  older_task_id TEXT,
+  reason TEXT,
+  evidence TEXT,
+  frozen TEXT,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  CHECK (state <> 'invoking' OR (task_id IS NULL AND lease_until IS NOT NULL AND attempt > 0 AND frozen IS NOT NULL)),
+  CHECK (state <> 'queued' OR (doubtful_attempts = '' AND task_id IS NULL)),
+  CHECK (state <> 'dead' OR doubtful_attempts = '' OR abandoned = 1),
+  CHECK (state <> 'unknown' OR next_check_at IS NOT NULL)
+) STRICT;
+CREATE INDEX task_state_invoking ON task_state (lease_until, target) WHERE state = 'invoking';
+CREATE INDEX task_state_unknown ON task_state (next_check_at) WHERE state = 'unknown';
+CREATE INDEX task_state_attention ON task_state (state, request_id) WHERE state IN ('unknown', 'held', 'dead', 'canceled');
+
+CREATE TABLE orphans (
+  orphan_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  request_id INTEGER NOT NULL,
+  target TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  task_id TEXT NOT NULL,
+  found_at INTEGER NOT NULL,
+  evidence TEXT,
+  UNIQUE (request_id, task_id)
+) STRICT;
+
+CREATE TABLE events (
+  event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  request_id INTEGER,
+  target TEXT,
+  at INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  from_state TEXT,
+  to_state TEXT,
+  attempt INTEGER,
+  actor TEXT NOT NULL,
+  reason TEXT,
+  detail TEXT
+) STRICT;
+CREATE INDEX events_request ON events (request_id) WHERE request_id IS NOT NULL;
+
+CREATE TABLE targets (
+  target TEXT NOT NULL PRIMARY KEY,
+  paused_at INTEGER,
+  paused_by TEXT,
+  pause_reason TEXT,
+  tokens REAL,
+  tokens_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE target_versions (
+  target TEXT NOT NULL,
+  version TEXT NOT NULL,
+  description TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (target, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW request_overview AS
+SELECT ids.request_id,
+  COALESCE(task_state.target, requests.target) AS target,
+  CASE
+    WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
+    WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
+      AND waiting.request_id = requests.request_id) THEN 'scheduled'
+    ELSE 'ready'
+  END AS state,
+  task_state.task_id,
+  CASE typeof(COALESCE(task_state.logical_hash, requests.logical_hash))
+    WHEN 'blob' THEN 'v1:' || lower(hex(COALESCE(task_state.logical_hash, requests.logical_hash)))
+    ELSE COALESCE(task_state.logical_hash, requests.logical_hash)
+  END AS logical_hash,
+  COALESCE(requests.priority, task_state.priority) AS priority,
+  COALESCE(task_state.attempts, 0) AS attempts,
+  COALESCE(task_state.attempt, 0) AS attempt,
+  COALESCE(requests.generation, task_state.generation) AS generation,
+  COALESCE(task_state.version, 0) AS version,
+  requests.due_at,
+  COALESCE(task_state.created_at, requests.created_at) AS created_at,
+  COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
+  task_state.reason,
+  task_state.evidence
+FROM (SELECT request_id FROM requests UNION SELECT request_id FROM task_state) AS ids
+LEFT JOIN requests ON requests.request_id = ids.request_id
+LEFT JOIN task_state ON task_state.request_id = ids.request_id;
+`

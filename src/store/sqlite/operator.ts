@@ -1,0 +1,130 @@
+// A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
+// transaction.
+import { canceled, transition, type Transition } from '../../core/settlement.ts'
+import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
+import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../store.ts'
+import { requestView } from './queries.ts'
+import type { Statements } from './statements.ts'
+import { applyTransition, ensureTaskState } from './transitions.ts'
+
+type Answer = Transition | 'unchanged' | { readonly refused: string }
+
+export function retry(sql: Statements, requestId: number, word: OperatorWord, raises: (target: string) => boolean): OperatorResult {
+  return change(sql, requestId, word, (row, view) => {
+    if (row.state !== 'dead') return { refused: row.state === 'held' ? 'use "onceish resolve"' : `${view.state} requests need no retry` }
+    if (row.abandoned) return { refused: 'it was abandoned in doubt, so a second call could make a duplicate' }
+    return transition('queued', {
+      patch: { ...REOPENED, reason: 'retried' },
+      dueAt: word.now,
+      unfreeze: true,
+      raiseGeneration: raises(row.target),
+      event: { kind: 'retried', reason: word.note },
+    })
+  })
+}
+
+export function resolve(
+  sql: Statements,
+  requestId: number,
+  resolution: Resolution,
+  word: OperatorWord,
+  options: { force: boolean; settleMsOf: (target: string) => number },
+): OperatorResult {
+  return change(sql, requestId, word, (row, view) => {
+    if (isAlready(row, resolution)) return 'unchanged'
+    if (row.state === 'invoking') return { refused: 'its call is running; wait until it ends or its lease is over' }
+    if (row.state !== 'held' && row.state !== 'unknown') return { refused: `${view.state} requests are not in doubt` }
+    return resolveDoubt(row, resolution, word, options)
+  })
+}
+
+function isAlready(row: TaskState, resolution: Resolution): boolean {
+  if (resolution.kind === 'task_id') return isSettled(row.state) && row.taskId === resolution.taskId
+  if (resolution.kind === 'abandon') return row.state === 'dead' && row.abandoned
+  return row.state === 'queued' && row.reason === `resolved_${resolution.kind}`
+}
+
+const REOPENED = {
+  attempts: 0,
+  replays: 0,
+  backoffStep: 0,
+  executed: false,
+  doubtfulAttempts: [],
+  cancelRequested: false,
+  leaseOwner: null,
+  leaseUntil: null,
+  endedAt: null,
+  unknownSince: null,
+  nextCheckAt: null,
+  misses: 0,
+  lastMissAt: null,
+  olderTaskId: null,
+}
+
+function resolveDoubt(
+  row: TaskState,
+  resolution: Resolution,
+  word: OperatorWord,
+  options: { force: boolean; settleMsOf: (target: string) => number },
+): Answer {
+  const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
+  const release = { leaseOwner: null, leaseUntil: null, nextCheckAt: null }
+  if (resolution.kind === 'task_id') {
+    const patch = { ...release, taskId: resolution.taskId, doubtfulAttempts: [], olderTaskId: null, reason: null }
+    return transition('submitted', { patch, request: 'delete', event })
+  }
+  if (resolution.kind === 'abandon') {
+    const doubtfulAttempts = [...row.doubtfulAttempts, row.attempt]
+    return transition('dead', { patch: { ...release, doubtfulAttempts, abandoned: true, reason: 'abandoned' }, event })
+  }
+  const until = Math.max(row.leaseUntil ?? 0, (row.endedAt ?? 0) + options.settleMsOf(row.target))
+  if (until > word.now && !options.force) {
+    return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
+  }
+  const accepting = resolution.kind === 'retry_accepting_duplicates'
+  // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
+  const keepsBytes = !accepting && row.idempotencyKey !== null
+  return transition('queued', {
+    patch: { ...REOPENED, reason: `resolved_${resolution.kind}`, ...(keepsBytes ? {} : { startedAt: null }) },
+    dueAt: word.now,
+    unfreeze: !keepsBytes,
+    raiseGeneration: accepting,
+    event,
+  })
+}
+
+export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
+  return change(sql, requestId, word, (row, view) => {
+    if (row.state === 'canceled') return 'unchanged'
+    if (isInDoubt(row.state)) return requestCancel(row, word)
+    if (isSettled(row.state)) return { refused: `it is ${view.state}: cancel task ${row.taskId ?? ''} at the API` }
+    if (row.abandoned) return { refused: 'it was abandoned in doubt; purge it instead' }
+    return { ...canceled(null, 'canceled'), event: { kind: 'canceled', reason: word.note } }
+  })
+}
+
+/** No submit any more; recovery looks for the task and cancels it, or proves that there is none. */
+function requestCancel(row: TaskState, word: OperatorWord): Answer {
+  if (row.cancelRequested) return 'unchanged'
+  const to = row.state === 'held' ? 'unknown' : row.state
+  const patch = { cancelRequested: true, ...(to === 'unknown' ? { nextCheckAt: word.now, unknownSince: row.unknownSince ?? word.now } : {}) }
+  return transition(to, { patch, event: { kind: 'cancel_requested', reason: word.note } })
+}
+
+function change(
+  sql: Statements,
+  requestId: number,
+  word: OperatorWord,
+  decide: (row: TaskState, view: RequestView) => Answer,
+): OperatorResult {
+  const view = requestView(sql, requestId)
+  if (view === null) return { kind: 'not_found' }
+  if (word.ifVersion !== null && view.version !== word.ifVersion) return { kind: 'version_changed', view }
+  const row = ensureTaskState(sql, requestId, word.now)
+  if (row === null) return { kind: 'not_found' }
+  const answer = decide(row, view)
+  if (answer === 'unchanged') return { kind: 'unchanged', view }
+  if ('refused' in answer) return { kind: 'refused', view, why: answer.refused }
+  applyTransition(sql, row, answer, { now: word.now, actor: word.actor })
+  return { kind: 'applied', view: requestView(sql, requestId) ?? view }
+}

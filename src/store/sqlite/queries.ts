@@ -1,0 +1,191 @@
+// What people ask: reads only, bounded, in the words of the store interface.
+import type { Evidence } from '../../core/outcome.ts'
+import type { RequestState } from '../../core/task-state.ts'
+import type { EventView, OrphanView, RequestDetail, RequestView, StoreStatus, TargetStatus } from '../store.ts'
+import type { Connection } from './connection.ts'
+import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
+import { OVERVIEW_COLUMNS, type Statements } from './statements.ts'
+import type { RequestRow } from './transitions.ts'
+
+interface OverviewRow {
+  request_id: number
+  target: string
+  state: RequestState
+  task_id: string | null
+  logical_hash: StoredHash
+  priority: number
+  attempts: number
+  attempt: number
+  generation: number
+  version: number
+  due_at: number | null
+  created_at: number
+  updated_at: number
+  reason: string | null
+  evidence: string | null
+}
+
+export function requestView(sql: Statements, requestId: number): RequestView | null {
+  const row = sql.overview.get({ id: requestId }) as OverviewRow | undefined
+  return row === undefined ? null : toView(row)
+}
+
+function toView(row: OverviewRow): RequestView {
+  const evidence = row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence)
+  return {
+    requestId: row.request_id,
+    target: row.target,
+    state: row.state,
+    taskId: row.task_id,
+    logicalHash: logicalHashOf(row.logical_hash),
+    priority: row.priority,
+    attempts: row.attempts,
+    attempt: row.attempt,
+    generation: row.generation,
+    version: row.version,
+    dueAt: row.due_at,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    reason: row.reason,
+    lastError: row.reason === null ? null : describe(row.reason, evidence),
+  }
+}
+
+/** One line for a list: the reason, and what the API or the transport said. */
+function describe(reason: string, evidence: Evidence | null): string {
+  const said = evidence?.error ?? (evidence?.status === undefined ? null : `HTTP ${evidence.status}`)
+  return said === null ? reason : `${reason}: ${said}`
+}
+
+export function requestDetail(sql: Statements, requestId: number): RequestDetail | null {
+  const view = requestView(sql, requestId)
+  if (view === null) return null
+  const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
+  const request = sql.request.get(requestId) as RequestRow | undefined
+  return {
+    ...view,
+    payload: request === undefined ? null : (JSON.parse(request.payload) as unknown),
+    dedupe: request?.dedupe ?? null,
+    taskState: stored === undefined ? null : toTaskState(stored),
+    prepared: stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? ''),
+    events: (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent),
+    orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
+  }
+}
+
+interface EventRow {
+  event_id: number
+  request_id: number | null
+  target: string | null
+  at: number
+  kind: string
+  from_state: string | null
+  to_state: string | null
+  attempt: number | null
+  actor: string
+  reason: string | null
+  detail: string | null
+}
+
+function toEvent(row: EventRow): EventView {
+  return {
+    eventId: row.event_id,
+    requestId: row.request_id,
+    target: row.target,
+    at: row.at,
+    kind: row.kind,
+    from: row.from_state,
+    to: row.to_state,
+    attempt: row.attempt,
+    actor: row.actor,
+    reason: row.reason,
+    detail: row.detail === null ? null : JSON.parse(row.detail),
+  }
+}
+
+interface OrphanRow {
+  orphan_id: number
+  request_id: number
+  target: string
+  attempt: number
+  task_id: string
+  found_at: number
+  evidence: string | null
+}
+
+export function toOrphan(row: OrphanRow): OrphanView {
+  return {
+    orphanId: row.orphan_id,
+    requestId: row.request_id,
+    target: row.target,
+    attempt: row.attempt,
+    taskId: row.task_id,
+    foundAt: row.found_at,
+    evidence: row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence),
+  }
+}
+
+/** Each source is read in request id order from its own index or table, never both tables whole. */
+const SOURCES = {
+  ready: 'ready JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
+  scheduled: 'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
+  other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
+  all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT :bound)
+      UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT :bound)) AS ids
+    LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
+}
+
+export function listRequests(
+  db: Connection,
+  filter: { state?: RequestState; target?: string; limit: number; afterId?: number },
+): RequestView[] {
+  const queued = filter.state === 'ready' || filter.state === 'scheduled'
+  const source = queued ? SOURCES[filter.state as 'ready' | 'scheduled'] : filter.state === undefined ? SOURCES.all : SOURCES.other
+  const id = 'COALESCE(requests.request_id, task_state.request_id)'
+  const where = [`${id} > :after`]
+  if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
+  if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
+  const order = filter.state === 'ready' ? 'ready.rank, ready.due_at, ready.request_id' : id
+  // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
+  const bound = filter.target === undefined ? filter.limit : -1
+  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT :limit`
+  const parameters = { after: filter.afterId ?? 0, state: filter.state, target: filter.target, limit: filter.limit, bound }
+  return (db.prepare(text).all(parameters) as OverviewRow[]).map(toView)
+}
+
+export function storeStatus(sql: Statements): StoreStatus {
+  const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
+  const of = (name: string) => (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null })
+  const states: Partial<Record<RequestState, number>> = {}
+  const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
+    for (const row of rows) {
+      const target = of(row.target)
+      target.states = { ...target.states, [row.state]: (target.states[row.state] ?? 0) + row.rows }
+      states[row.state] = (states[row.state] ?? 0) + row.rows
+    }
+  }
+  count(sql.countStates.all() as never)
+  count((sql.countReady.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'ready' })))
+  count((sql.countWaiting.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'scheduled' })))
+  for (const row of sql.targetRows.all() as TargetRow[]) {
+    Object.assign(of(row.target), {
+      paused: row.paused_at !== null,
+      pausedAt: row.paused_at,
+      pausedBy: row.paused_by,
+      pauseReason: row.pause_reason,
+    })
+  }
+  return {
+    states,
+    targets,
+    oldestReady: (sql.oldestReady.get() as number | null) ?? null,
+    oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
+  }
+}
+
+interface TargetRow {
+  target: string
+  paused_at: number | null
+  paused_by: string | null
+  pause_reason: string | null
+}

@@ -1,0 +1,147 @@
+// Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
+import { invariant } from '../../core/errors.ts'
+import { ledgerHashOf } from '../../core/logical-hash.ts'
+import type { Transition } from '../../core/settlement.ts'
+import { isAllowed, type TaskState } from '../../core/task-state.ts'
+import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
+import type { Statements } from './statements.ts'
+
+export interface Word {
+  readonly now: number
+  readonly actor: string
+}
+
+export function readTaskState(sql: Statements, requestId: number): TaskState | null {
+  const row = sql.taskState.get(requestId) as TaskStateRow | undefined
+  return row === undefined ? null : toTaskState(row)
+}
+
+/** @returns the row as written, or null where it is not as it was read (somebody else was first). */
+export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState | null {
+  const { to } = transition
+  invariant(to === row.state || isAllowed(row.state, to), `request ${row.requestId} cannot go from ${row.state} to ${to}`)
+  const generation = transition.raiseGeneration ? raiseGeneration(sql, row) : row.generation
+  const next: TaskState = { ...row, ...transition.patch, state: to, generation, version: row.version + 1, updatedAt: word.now }
+  const seen = { seen_version: row.version, seen_state: row.state }
+  if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
+  if (row.state === 'queued' && to !== 'queued') unqueue(sql, row)
+  if (transition.unfreeze || transition.request === 'delete') sql.setFrozen.run(null, row.requestId)
+  if (to === 'queued') queue(sql, row, transition.dueAt ?? word.now, word.now)
+  if (transition.freeHash) sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
+  if (transition.request === 'delete') deleteRequest(sql, row.requestId)
+  if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
+  if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
+  if (transition.event !== null) noteEvent(sql, row, to, transition.event, word)
+  return next
+}
+
+/** Work is owed no more. A `live` hash is free from here on; its generation counter stays. */
+export function deleteRequest(sql: Statements, requestId: number): void {
+  const gone = sql.deleteRequest.get(requestId) as { dedupe: string; logical_hash: StoredHash; target: string } | undefined
+  if (gone?.dedupe === 'live') sql.freeHashIfOwned.run(ledgerHashOf(gone.target, logicalHashOf(gone.logical_hash)), requestId)
+}
+
+/** A row that was never claimed has no `task_state` yet: it gets one, queued, so that every end is written one way. */
+export function ensureTaskState(sql: Statements, requestId: number, now: number): TaskState | null {
+  const known = readTaskState(sql, requestId)
+  if (known !== null) return known
+  const request = sql.request.get(requestId) as RequestRow | undefined
+  if (request === undefined) return null
+  const fresh = blankTaskState(request, now)
+  sql.insertTaskState.run(fromTaskState(fresh))
+  return fresh
+}
+
+export interface RequestRow {
+  request_id: number
+  target: string
+  logical_hash: StoredHash
+  priority: number
+  due_at: number
+  generation: number
+  dedupe: 'always' | 'live' | 'none'
+  created_at: number
+  payload: string
+}
+
+function blankTaskState(request: RequestRow, now: number): TaskState {
+  return {
+    requestId: request.request_id,
+    state: 'queued',
+    target: request.target,
+    targetVersion: null,
+    logicalHash: logicalHashOf(request.logical_hash),
+    priority: request.priority,
+    taskId: null,
+    version: 0,
+    attempt: 0,
+    nonce: '',
+    generation: request.generation,
+    idempotencyKey: null,
+    attempts: 0,
+    replays: 0,
+    backoffStep: 0,
+    doubtfulAttempts: [],
+    executed: false,
+    cancelRequested: false,
+    abandoned: false,
+    leaseOwner: null,
+    leaseUntil: null,
+    startedAt: null,
+    endedAt: null,
+    unknownSince: null,
+    nextCheckAt: null,
+    misses: 0,
+    lastMissAt: null,
+    olderTaskId: null,
+    reason: null,
+    evidence: null,
+    createdAt: request.created_at,
+    updatedAt: now,
+  }
+}
+
+/** Ready when due, else waiting: future rows stay out of the claim's way. */
+export function queue(sql: Statements, row: { requestId: number; target: string; priority: number }, dueAt: number, now: number): void {
+  sql.setDueAt.run(dueAt, row.requestId)
+  if (dueAt <= now) sql.insertReady.run(row.target, -row.priority, dueAt, row.requestId)
+  else sql.insertWaiting.run(dueAt, row.requestId, row.target, -row.priority)
+}
+
+function unqueue(sql: Statements, row: TaskState): void {
+  const request = sql.request.get(row.requestId) as RequestRow | undefined
+  if (request === undefined) return
+  sql.deleteReady.run(row.target, -request.priority, request.due_at, row.requestId)
+  sql.deleteWaiting.run(request.due_at, row.requestId)
+}
+
+/** The counter belongs to the hash, not to the request: the next request for it starts above this one. */
+function raiseGeneration(sql: Statements, row: TaskState): number {
+  const raised = sql.raiseGeneration.get(ledgerHashOf(row.target, row.logicalHash)) as number | undefined
+  invariant(raised !== undefined, `request ${row.requestId} has no row in the ledger of hashes`)
+  sql.setRequestGeneration.run(raised, row.requestId)
+  return raised
+}
+
+export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
+  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
+  sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
+}
+
+export function noteOrphan(sql: Statements, row: TaskState, orphan: NonNullable<Transition['orphan']>, word: Word): void {
+  const evidence = orphan.evidence === null ? null : JSON.stringify(orphan.evidence)
+  const isNew = sql.insertOrphan.run(row.requestId, row.target, orphan.attempt, orphan.taskId, word.now, evidence).changes > 0
+  if (!isNew) return
+  noteEvent(sql, row, row.state, { kind: 'orphan', reason: 'another_task', detail: orphan }, word)
+}
+
+export function noteEvent(
+  sql: Statements,
+  row: TaskState,
+  to: TaskState['state'],
+  event: { kind: string; reason: string | null; detail?: unknown },
+  word: Word,
+): void {
+  const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
+  sql.insertEvent.run(row.requestId, row.target, word.now, event.kind, row.state, to, row.attempt, word.actor, event.reason, detail)
+}

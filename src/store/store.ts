@@ -1,0 +1,281 @@
+// What a store must do, in the words of the turn. Two engines implement it and one conformance suite holds both to it.
+// No method waits on anything but the engine; every write is one transaction; time is always a parameter, except that an
+// engine with a clock of its own may use that inside the transaction.
+import type { Reconciliation } from '../core/reconciliation.ts'
+import type { AttemptResult } from '../core/settlement.ts'
+import type { Evidence } from '../core/outcome.ts'
+import type { Dedupe, TargetPolicy } from '../core/policy.ts'
+import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { PreparedCall } from '../core/prepared-call.ts'
+
+/** One life of one worker: `name` is the operator's, `boot` is random for each start. */
+export interface WorkerLife {
+  readonly name: string
+  readonly boot: string
+}
+
+export interface NewRequest {
+  readonly target: string
+  /** JSON text. */
+  readonly payload: string
+  readonly logicalHash: string
+  /** 32 bytes that the ledger is keyed by: target and logical hash in one. */
+  readonly ledgerHash: Uint8Array
+  /** 32 bytes over the canonical payload; null where the logical hash already covers it. */
+  readonly payloadHash: Uint8Array | null
+  readonly priority: number
+  readonly dueAt: number | null
+  readonly dedupe: Dedupe
+}
+
+export type EnqueueResult =
+  | { readonly kind: 'inserted'; readonly requestId: number; readonly state: 'ready' | 'scheduled' }
+  | { readonly kind: 'duplicate'; readonly requestId: number; readonly state: RequestState; readonly taskId: string | null }
+  | { readonly kind: 'conflict'; readonly requestId: number; readonly state: RequestState }
+
+/** What the claim hands to `prepare`, inside the transaction. */
+export interface Claimable {
+  readonly requestId: number
+  readonly target: string
+  readonly payload: string
+  readonly logicalHash: string
+  readonly priority: number
+  readonly generation: number
+}
+
+export type Preparation =
+  | { readonly kind: 'prepared'; readonly key: string | null; readonly call: PreparedCall; readonly targetVersion: string }
+  /** The payload does not fit the target's description: the request is dead without a call. */
+  | { readonly kind: 'dead'; readonly reason: string; readonly note: string }
+
+export interface ClaimTarget {
+  readonly name: string
+  readonly policy: TargetPolicy
+}
+
+/** A call that the turn's commit allows: its `invoking` row is on disk. */
+export interface ClaimedCall {
+  readonly requestId: number
+  readonly target: string
+  readonly targetVersion: string
+  readonly attempt: number
+  readonly nonce: string
+  readonly key: string | null
+  readonly generation: number
+  readonly logicalHash: string
+  readonly priority: number
+  readonly payload: string
+  readonly prepared: PreparedCall
+  readonly leaseUntil: number
+  readonly kind: 'first' | 'replay' | 'recall'
+}
+
+/** A row in doubt that this worker may look into until its lease ends. */
+export interface Investigation {
+  readonly row: TaskState
+  readonly payload: string
+  readonly prepared: PreparedCall | null
+  readonly description: string | null
+}
+
+export interface TurnInput {
+  /** Wall clock, asked once, inside the transaction: waiting for the lock is no part of anybody's lease. */
+  readonly now: () => number
+  readonly worker: WorkerLife
+  readonly leaseMs: number
+  /** Answers since the last turn, late ones included. */
+  readonly results: readonly AttemptResult[]
+  /** Calls in flight whose lease is to be renewed. */
+  readonly renewals: readonly { readonly requestId: number; readonly attempt: number; readonly nonce: string }[]
+  readonly reconciliations: readonly Reconciliation[]
+  readonly claim: {
+    readonly slots: number
+    /** Free slots of this worker a target, where it limits them. */
+    readonly targets: readonly ClaimTarget[]
+    readonly prepare: (request: Claimable) => Preparation
+  }
+  readonly investigate: { readonly slots: number; readonly targets: readonly string[] | null }
+  /** Policies of the targets served, also for rows of other versions. */
+  readonly policyOf: (target: string) => TargetPolicy | undefined
+  /** The largest clock this process knows, for windows; asked inside the transaction. */
+  readonly latestNow: () => number
+  readonly random: () => number
+}
+
+export interface SettledRow {
+  readonly requestId: number
+  readonly attempt: number
+  readonly state: TaskState['state']
+  readonly target: string
+  readonly outcome: string
+  readonly reason: string | null
+  /** False: the answer found its place taken and changed nothing. */
+  readonly applied: boolean
+}
+
+export interface TurnResult {
+  readonly settled: readonly SettledRow[]
+  /** Renewals that found their lease gone: those calls must not start any more. */
+  readonly lost: readonly { readonly requestId: number; readonly attempt: number }[]
+  readonly calls: readonly ClaimedCall[]
+  readonly investigations: readonly Investigation[]
+  readonly reconciled: readonly SettledRow[]
+  /** Earliest instant at which this worker has something to do without being told; null: never. */
+  readonly nextDueAt: number | null
+  /** Something was left for another turn right away (bounded promotion, expiry or claims). */
+  readonly more: boolean
+}
+
+export interface RequestView {
+  readonly requestId: number
+  readonly target: string
+  readonly state: RequestState
+  readonly taskId: string | null
+  readonly logicalHash: string
+  readonly priority: number
+  readonly attempts: number
+  readonly attempt: number
+  readonly generation: number
+  readonly version: number
+  readonly dueAt: number | null
+  readonly createdAt: number
+  readonly updatedAt: number
+  readonly reason: string | null
+  readonly lastError: string | null
+}
+
+export interface EventView {
+  readonly eventId: number
+  readonly requestId: number | null
+  readonly target: string | null
+  readonly at: number
+  readonly kind: string
+  readonly from: string | null
+  readonly to: string | null
+  readonly attempt: number | null
+  readonly actor: string
+  readonly reason: string | null
+  readonly detail: unknown
+}
+
+export interface RequestDetail extends RequestView {
+  readonly payload: unknown
+  readonly dedupe: Dedupe | null
+  readonly taskState: TaskState | null
+  readonly prepared: PreparedCall | null
+  readonly events: readonly EventView[]
+  readonly orphans: readonly OrphanView[]
+}
+
+export interface OrphanView {
+  readonly orphanId: number
+  readonly requestId: number
+  readonly target: string
+  readonly attempt: number
+  readonly taskId: string
+  readonly foundAt: number
+  readonly evidence: Evidence | null
+}
+
+export interface TargetStatus {
+  readonly states: Readonly<Partial<Record<RequestState, number>>>
+  readonly paused: boolean
+  readonly pausedAt: number | null
+  readonly pausedBy: string | null
+  readonly pauseReason: string | null
+}
+
+export interface StoreStatus {
+  readonly states: Readonly<Partial<Record<RequestState, number>>>
+  readonly targets: Readonly<Record<string, TargetStatus>>
+  readonly oldestReady: number | null
+  readonly oldestUnknown: number | null
+}
+
+/** What still keeps a drain from ending, on the targets asked about. */
+export interface DrainStatus {
+  /** Rows that are ready, or due within the horizon, and whose target is not paused. */
+  readonly queued: boolean
+  /** Rows that are invoking, or unknown with their next step within the horizon. */
+  readonly inDoubt: boolean
+}
+
+/** What another process has changed, as far as a worker cares. */
+export interface Change {
+  /** Something can be claimed, investigated, promoted or expired right now. */
+  readonly work: boolean
+  readonly nextDueAt: number | null
+}
+
+export type OperatorResult =
+  | { readonly kind: 'applied'; readonly view: RequestView }
+  /** Already as asked: nothing was written. */
+  | { readonly kind: 'unchanged'; readonly view: RequestView }
+  | { readonly kind: 'not_found' }
+  /** The state (or its version) does not fit; `why` is one clause for people. */
+  | { readonly kind: 'refused'; readonly view: RequestView; readonly why: string }
+  | { readonly kind: 'version_changed'; readonly view: RequestView }
+
+export type Resolution =
+  | { readonly kind: 'task_id'; readonly taskId: string }
+  | { readonly kind: 'not_executed' }
+  | { readonly kind: 'retry_accepting_duplicates' }
+  | { readonly kind: 'abandon' }
+
+export interface OperatorWord {
+  readonly now: number
+  readonly actor: string
+  readonly note: string | null
+  /** The version that the person saw; null: whatever it is now. */
+  readonly ifVersion: number | null
+}
+
+export interface StoreFacts {
+  readonly engine: 'sqlite' | 'postgres'
+  /** Path or URL without credentials. */
+  readonly location: string
+  readonly schemaVersion: number
+  /** Random, written at the first open; part of idempotency keys unless the config names another. */
+  readonly namespace: string
+  readonly incarnation: string
+  readonly highWaterAt: number
+}
+
+export interface Store {
+  facts(): Promise<StoreFacts>
+  /**
+   * One transaction; results in the order of `requests`. A conflict rolls back none of the others, or with
+   * `stopAtConflict` everything: then the last result is the conflict and nothing was written.
+   */
+  enqueue(
+    requests: readonly NewRequest[],
+    now: number,
+    options?: { readonly stopAtConflict?: boolean },
+  ): Promise<readonly EnqueueResult[]>
+  turn(input: TurnInput): Promise<TurnResult>
+  /** Null where no other connection has committed since the last call of this; cheap enough to ask many times a second. */
+  changedElsewhere(targets: readonly string[], now: number): Promise<Change | null>
+  /** Calls `wake` after each commit of this process that made work. */
+  onWork(wake: () => void): () => void
+  saveDescriptions(targets: readonly { name: string; version: string; description: string }[], now: number): Promise<void>
+  /** Ends the leases of investigations that this worker life will not finish. */
+  releaseInvestigations(worker: WorkerLife, now: number): Promise<void>
+
+  get(requestId: number): Promise<RequestDetail | null>
+  list(filter: { state?: RequestState; target?: string; limit: number; afterId?: number }): Promise<readonly RequestView[]>
+  orphans(limit: number): Promise<readonly OrphanView[]>
+  status(): Promise<StoreStatus>
+  drainStatus(targets: readonly string[], horizonAt: number): Promise<DrainStatus>
+  /** Rows in doubt in id order, for a dry run: nothing is leased or changed. */
+  inDoubt(afterId: number, limit: number): Promise<readonly Investigation[]>
+
+  retry(requestId: number, word: OperatorWord, raiseGeneration: (target: string) => boolean): Promise<OperatorResult>
+  /** `settleMsOf`: how long after an attempt's end a call may follow; `force` skips that wait. */
+  resolve(requestId: number, resolution: Resolution, word: OperatorWord, options: { force: boolean; settleMsOf: (target: string) => number }): Promise<OperatorResult>
+  cancel(requestId: number, word: OperatorWord): Promise<OperatorResult>
+  pause(target: string, reason: string | null, actor: string, now: number): Promise<void>
+  /** @returns false where it was not paused. */
+  resume(target: string, actor: string, now: number): Promise<boolean>
+
+  close(): Promise<void>
+}

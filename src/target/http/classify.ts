@@ -1,0 +1,243 @@
+// From a verdict to an outcome: what one call proved. Pure. When in doubt it says so: only a status that surely means
+// "no effect", or the target's own rules, may lead to another call.
+import { type CompiledTemplate, compileTemplate, type ExpressionScope } from '../../config/expression.ts'
+import type { TargetDefinition } from '../../config/target-definition.ts'
+import type { Outcome, OutcomeKind } from '../../core/outcome.ts'
+import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
+import { evidenceOf } from './evidence.ts'
+import { type ResponseFacts, readAnswer, taskIdText } from './extract.ts'
+import type { Redactor } from './redact.ts'
+import type { Answer, CallVerdict } from './submit.ts'
+
+/** The same request will never do. */
+const REJECTED = new Set([400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431, 451])
+/** Credentials, or a proxy's: no request of this target will do until a person acts. */
+const BLOCKED = new Set([401, 403, 407])
+/** Refused before it was worked on. */
+const NOT_EXECUTED = new Set([421, 425, 429])
+
+export interface AnswerRules {
+  readonly success: ReadonlySet<number>
+  readonly outcomes: readonly CompiledRule[]
+  /** Null: `taskId: none`. */
+  readonly taskId: CompiledTemplate | null
+  readonly existsOurs: CompiledTemplate | null
+  readonly hasKey: boolean
+  readonly clientId: boolean
+  readonly limitStatuses: ReadonlySet<number>
+  readonly limitHeaders: readonly string[]
+  readonly readsPayload: boolean
+}
+
+interface CompiledRule {
+  readonly name: string
+  readonly when: CompiledTemplate
+  readonly is: OutcomeKind
+  readonly taskId: CompiledTemplate | null
+}
+
+/** What the call was, for expressions and evidence. */
+export interface CallFacts {
+  /** `$payload` is given where the rules read it. */
+  readonly scope: ExpressionScope
+  readonly key: string | null
+  readonly redactor: Redactor
+}
+
+export function compileRules(definition: TargetDefinition): AnswerRules {
+  const outcomes = definition.outcomes.map((rule, index) => ({
+    name: `outcomes[${index}]`,
+    when: compileTemplate(rule.when),
+    is: rule.is,
+    taskId: compileOptional(rule.taskId),
+  }))
+  const taskId = compileOptional(definition.taskId)
+  const existsOurs = compileOptional(definition.existsOurs)
+  const templates = [taskId, existsOurs, ...outcomes.flatMap((rule) => [rule.when, rule.taskId])]
+  return {
+    success: new Set(definition.success),
+    outcomes,
+    taskId,
+    existsOurs,
+    hasKey: definition.idempotency !== null,
+    clientId: definition.idempotency?.clientId ?? false,
+    limitStatuses: new Set(definition.rateLimit.statuses),
+    limitHeaders: definition.rateLimit.headers,
+    readsPayload: templates.some((template) => template?.variables.has('payload')),
+  }
+}
+
+/** @param now wall clock, for waits that are told as an instant. */
+export function classify(verdict: CallVerdict, rules: AnswerRules, facts: CallFacts, now: number): Outcome {
+  switch (verdict.phase) {
+    case 'not_sent':
+      return classifyUnsent(verdict, facts)
+    case 'unanswered':
+      return unknown(false, null, evidenceOf(verdict, facts.redactor, { rule: 'transport' }))
+    case 'cut':
+      return unknown(
+        isExecuted(verdict.answer.status, rules),
+        retryAfterMs(verdict.answer.headers, now),
+        evidenceOf(verdict, facts.redactor, { rule: 'transport' }),
+      )
+    case 'answered':
+      return classifyAnswer(new AnswerReading(verdict, rules, facts, now))
+  }
+}
+
+function classifyUnsent(verdict: CallVerdict & { phase: 'not_sent' }, { redactor }: CallFacts): Outcome {
+  if (verdict.gate !== null) {
+    return notStarted(evidenceOf(verdict, redactor, { rule: 'gate', note: verdict.gate }))
+  }
+  const evidence = evidenceOf(verdict, redactor, { rule: 'transport' })
+  return verdict.permanent ? { kind: 'rejected', evidence } : notStarted(evidence)
+}
+
+function classifyAnswer(reading: AnswerReading): Outcome {
+  const rule = reading.rules.outcomes.find((candidate) => reading.holds(candidate.when, `${candidate.name}.when`))
+  return rule === undefined ? byStatus(reading) : byRule(rule, reading)
+}
+
+function byRule(rule: CompiledRule, reading: AnswerReading): Outcome {
+  const { rules, status } = reading
+  switch (rule.is) {
+    case 'accepted':
+      return accepted(reading, rule.taskId ?? rules.taskId, rule.name)
+    case 'exists':
+      return exists(reading, rule)
+    case 'in_flight':
+      return { kind: 'in_flight', retryAfterMs: reading.waitMs, evidence: reading.evidence(rule.name) }
+    case 'not_executed':
+      return notExecuted(reading, rules.limitStatuses.has(status), rule.name)
+    case 'unknown':
+      return unknown(false, reading.waitMs, reading.evidence(rule.name))
+    case 'accepted_without_id':
+    case 'rejected':
+    case 'mismatch':
+    case 'blocked':
+      return { kind: rule.is, evidence: reading.evidence(rule.name) }
+  }
+}
+
+function byStatus(reading: AnswerReading): Outcome {
+  const { rules, status } = reading
+  if (rules.limitStatuses.has(status)) return notExecuted(reading, true, 'rateLimit')
+  if (rules.success.has(status)) return accepted(reading, rules.taskId, 'success')
+  if (REJECTED.has(status)) return { kind: 'rejected', evidence: reading.evidence('default') }
+  if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
+  if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
+  // A gateway may say 503 after the API acted; with a wait in it and a key to repeat under, it is a refusal.
+  if (status === 503 && rules.hasKey && reading.retryAfterMs !== null) return notExecuted(reading, false, 'default')
+  const note = status >= 300 && status < 400 ? 'redirects are not followed' : undefined
+  return unknown(isExecuted(status, rules), reading.waitMs, reading.evidence('default', note))
+}
+
+function accepted(reading: AnswerReading, template: CompiledTemplate | null, rule: string): Outcome {
+  if (template === null) return { kind: 'accepted', taskId: null, evidence: reading.evidence(rule) }
+  const taskId = reading.taskId(template)
+  const evidence = reading.evidence(rule)
+  return taskId === null ? { kind: 'accepted_without_id', evidence } : { kind: 'accepted', taskId, evidence }
+}
+
+function exists(reading: AnswerReading, rule: CompiledRule): Outcome {
+  const { rules, facts } = reading
+  const template = rule.taskId ?? rules.taskId
+  const taskId = (template === null ? null : reading.taskId(template)) ?? (rules.clientId ? facts.key : null)
+  // Where nothing is compared, a key of ours is too long to be met by chance.
+  const ours = rules.existsOurs === null ? rules.hasKey : reading.holds(rules.existsOurs, 'exists.ours', taskId)
+  return { kind: 'exists', ours, taskId, evidence: reading.evidence(rule.name) }
+}
+
+function notStarted(evidence: Outcome['evidence']): Outcome {
+  return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence }
+}
+
+function notExecuted(reading: AnswerReading, refund: boolean, rule: string): Outcome {
+  return { kind: 'not_executed', refund, written: true, retryAfterMs: reading.waitMs, evidence: reading.evidence(rule) }
+}
+
+function unknown(executed: boolean, waitMs: number | null, evidence: Outcome['evidence']): Outcome {
+  return { kind: 'unknown', executed, retryAfterMs: waitMs, evidence }
+}
+
+/** The status shows that it happened, whatever else is missing. */
+function isExecuted(status: number, rules: AnswerRules): boolean {
+  return rules.success.has(status) || (status >= 200 && status < 300)
+}
+
+/** One whole answer under the rules of its target. An expression that fails on it is noted and says nothing. */
+class AnswerReading {
+  readonly rules: AnswerRules
+  readonly facts: CallFacts
+  readonly #verdict: CallVerdict & { phase: 'answered' }
+  readonly #response: ResponseFacts
+  readonly #now: number
+  readonly #notes: string[] = []
+
+  constructor(verdict: CallVerdict & { phase: 'answered' }, rules: AnswerRules, facts: CallFacts, now: number) {
+    this.#verdict = verdict
+    this.rules = rules
+    this.facts = facts
+    this.#now = now
+    const { response, readable } = readAnswer(verdict.answer)
+    this.#response = response
+    if (!readable) this.#notes.push('the body is not the JSON that its content-type says')
+  }
+
+  get status(): number {
+    return this.#answer.status
+  }
+
+  get retryAfterMs(): number | null {
+    return retryAfterMs(this.#answer.headers, this.#now)
+  }
+
+  /** Of a limited answer also what other headers tell. */
+  get waitMs(): number | null {
+    const { limitStatuses, limitHeaders } = this.rules
+    const isLimited = this.status === 429 || limitStatuses.has(this.status)
+    return isLimited ? limitedWaitMs(this.#answer.headers, limitHeaders, this.#now) : this.retryAfterMs
+  }
+
+  /** Exactly true; anything else is no. */
+  holds(condition: CompiledTemplate, name: string, taskId: string | null = null): boolean {
+    try {
+      const value = condition.evaluate({ ...this.facts.scope, taskId, response: this.#response })
+      if (value !== undefined && typeof value !== 'boolean') {
+        this.#notes.push(`${name} yields neither true nor false`)
+      }
+      return value === true
+    } catch (error) {
+      this.#notes.push(`${name} fails: ${error instanceof Error ? error.message : String(error)}`)
+      return false
+    }
+  }
+
+  taskId(template: CompiledTemplate): string | null {
+    try {
+      const value = template.evaluate({ ...this.facts.scope, response: this.#response })
+      const text = taskIdText(value)
+      if (text === null && value !== undefined) this.#notes.push('taskId yields no text or whole number')
+      return text
+    } catch (error) {
+      this.#notes.push(`taskId fails: ${error instanceof Error ? error.message : String(error)}`)
+      return null
+    }
+  }
+
+  evidence(rule: string, note?: string): Outcome['evidence'] {
+    const notes = note === undefined ? this.#notes : [note, ...this.#notes]
+    return evidenceOf(this.#verdict, this.facts.redactor, {
+      rule,
+      note: notes.length === 0 ? undefined : notes.join('; '),
+    })
+  }
+
+  get #answer(): Answer {
+    return this.#verdict.answer
+  }
+}
+
+function compileOptional(source: string | null): CompiledTemplate | null {
+  return source === null ? null : compileTemplate(source)
+}

@@ -1,0 +1,217 @@
+// A target that is described as data and called over HTTP. Puts the parts together and owns their connections;
+// what an answer means is classify.ts's and lookup.ts's.
+import { definitionVersion, policyOf } from '../../config/policy.ts'
+import type { SideCallDefinition, SubmitDefinition, TargetDefinition } from '../../config/target-definition.ts'
+import { type Clock, systemClock } from '../../core/clock.ts'
+import { deriveKey } from '../../core/idempotency-key.ts'
+import type { CancelResult, LookupResult, Outcome } from '../../core/outcome.ts'
+import type { PreparedCall } from '../../core/prepared-call.ts'
+import type { HeaderMap } from '../../core/retry-after.ts'
+import type { InvokeOptions, LookupInput, PrepareInput, Target } from '../target.ts'
+import { type Agents, type ConnectHook, openAgents } from './agents.ts'
+import { type AnswerRules, type CallFacts, classify, compileRules } from './classify.ts'
+import { evidenceOf, unsentEvidence } from './evidence.ts'
+import { parseJson } from './extract.ts'
+import { classifyLookup, compileLookupRules, type LookupRules } from './lookup.ts'
+import { createRedactor, type Redactor, secretsOfHeader } from './redact.ts'
+import {
+  accountOf,
+  type CompiledCall,
+  compileCall,
+  type Environment,
+  freezeCall,
+  renderCall,
+  renderSecretHeaders,
+  scopeOf,
+} from './render.ts'
+import { type CallVerdict, type HttpCall, submit } from './submit.ts'
+
+export interface HttpTargetOptions {
+  readonly env: Environment
+  readonly clock?: Clock
+  readonly connectHook?: ConnectHook
+}
+
+/** Throws OnceishError where the description does not compile; opens no connection before the first call. */
+export function createHttpTarget(definition: TargetDefinition, options: HttpTargetOptions): Target {
+  return new HttpTarget(definition, options)
+}
+
+interface SideCall {
+  readonly call: CompiledCall
+  readonly timeoutMs: number
+}
+
+class HttpTarget implements Target {
+  readonly name: string
+  readonly version: string
+  readonly description: string
+  readonly policy: Target['policy']
+  readonly summary: string
+  readonly #definition: TargetDefinition
+  readonly #env: Environment
+  readonly #clock: Clock
+  readonly #agents: Agents
+  readonly #submit: CompiledCall
+  readonly #lookup: SideCall | null
+  readonly #cancel: SideCall | null
+  readonly #rules: AnswerRules
+  readonly #lookupRules: LookupRules | null
+  /** Null where several origins are possible, which the loader refuses. */
+  readonly #origin: string | null
+  readonly #account: string | null
+  readonly #envSecrets: readonly string[]
+  #lastRedactor: { readonly id: string; readonly redactor: Redactor } | null = null
+
+  constructor(definition: TargetDefinition, { env, clock, connectHook }: HttpTargetOptions) {
+    const { name, submit: submitDefinition } = definition
+    this.name = name
+    this.version = definitionVersion(definition)
+    this.description = JSON.stringify(definition)
+    this.policy = policyOf(definition)
+    this.summary = `${submitDefinition.method} ${submitDefinition.url}`
+    this.#definition = definition
+    this.#env = env
+    this.#clock = clock ?? systemClock
+    this.#agents = openAgents({ ...submitDefinition, connectHook })
+    this.#submit = compileCall(submitDefinition, `target "${name}": submit`)
+    this.#lookup = compileSideCall(definition.lookup, `target "${name}": lookup`)
+    this.#cancel = compileSideCall(definition.cancel, `target "${name}": cancel`)
+    this.#rules = compileRules(definition)
+    this.#lookupRules = definition.lookup === null ? null : compileLookupRules(definition.lookup, this.#rules)
+    this.#origin = originOf(submitDefinition.url)
+    this.#account = definition.account ?? accountOf(name, this.#submit, env)
+    this.#envSecrets = secretsOf([this.#submit, this.#lookup?.call, this.#cancel?.call], env)
+  }
+
+  keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null {
+    const { idempotency } = this.#definition
+    return idempotency === null ? null : deriveKey({ ...input, target: this.name }, idempotency.format)
+  }
+
+  prepare(input: PrepareInput): PreparedCall {
+    // No environment: what is frozen must not be able to hold a secret.
+    const rendered = renderCall(this.#submit, scopeOf(input, this.#submit, {}), input.payload)
+    return freezeCall(rendered, this.#keyHeader(input.key), this.#account)
+  }
+
+  async invoke(prepared: PreparedCall, { input, gate, onWritten, signal }: InvokeOptions): Promise<Outcome> {
+    let call: HttpCall
+    let facts: CallFacts
+    try {
+      const secrets = renderSecretHeaders(this.#submit, scopeOf(input, this.#submit, this.#env))
+      const headers = { ...prepared.headers, ...secrets }
+      call = { ...this.#httpCall({ ...prepared, headers }, this.#definition.submit), gate, onWritten, signal }
+      facts = this.#factsOf(input, secrets, this.#rules.readsPayload, null)
+    } catch (error) {
+      // Not this request's fault: without its credentials no call of this target can be made.
+      return { kind: 'blocked', evidence: unsentEvidence('render', error, this.#redactorFor({})) }
+    }
+    const verdict = await submit(this.#agents.submit, call)
+    return classify(verdict, this.#rules, facts, this.#clock.wallNow())
+  }
+
+  async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
+    if (this.#lookup === null || this.#lookupRules === null) {
+      const evidence = unsentEvidence('lookup', 'the target describes no lookup', this.#redactorFor({}))
+      return { kind: 'undetermined', retryAfterMs: null, evidence }
+    }
+    const made = await this.#sideCall(this.#lookup, input, signal)
+    if ('error' in made) {
+      const evidence = unsentEvidence('lookup', made.error, this.#redactorFor({}))
+      return { kind: 'undetermined', retryAfterMs: null, evidence }
+    }
+    const facts = this.#factsOf(input, made.secrets, this.#lookupRules.readsPayload, input.taskId)
+    const result = classifyLookup(made.verdict, this.#lookupRules, facts, this.#clock.wallNow())
+    if (result.kind !== 'miss' || this.sameOrigin(input.prepared)) return result
+    const evidence = { ...result.evidence, note: 'asked another origin or account than the call went to' }
+    return { kind: 'undetermined', retryAfterMs: null, evidence }
+  }
+
+  async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {
+    if (this.#cancel === null) {
+      const evidence = unsentEvidence('cancel', 'the target describes no cancel', this.#redactorFor({}))
+      return { kind: 'failed', evidence }
+    }
+    const made = await this.#sideCall(this.#cancel, input, signal)
+    if ('error' in made) {
+      return { kind: 'failed', evidence: unsentEvidence('cancel', made.error, this.#redactorFor({})) }
+    }
+    const { verdict, secrets } = made
+    const isDone = verdict.phase === 'answered' && verdict.answer.status >= 200 && verdict.answer.status < 300
+    const evidence = evidenceOf(verdict, this.#redactorFor(secrets), { rule: 'cancel' })
+    return { kind: isDone ? 'canceled' : 'failed', evidence }
+  }
+
+  sameOrigin(prepared: PreparedCall): boolean {
+    return originOf(prepared.url) === this.#origin && prepared.account === this.#account
+  }
+
+  close(): Promise<void> {
+    return this.#agents.close()
+  }
+
+  #keyHeader(key: string | null): { name: string; value: string } | null {
+    const { idempotency } = this.#definition
+    if (key === null || !idempotency?.header) return null
+    const value = idempotency.format.kind === 'sf-string' ? `"${key}"` : key
+    return { name: idempotency.header.toLowerCase(), value }
+  }
+
+  async #sideCall(
+    { call, timeoutMs }: SideCall,
+    input: LookupInput,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly verdict: CallVerdict; readonly secrets: HeaderMap } | { readonly error: unknown }> {
+    try {
+      const scope = scopeOf(input, call, this.#env, input.taskId)
+      const secrets = renderSecretHeaders(call, scope)
+      const rendered = renderCall(call, scope, input.payload)
+      const headers = { ...rendered.headers, ...secrets }
+      const limits = { ...this.#definition.submit, timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
+      const verdict = await submit(this.#agents.lookup, { ...this.#httpCall({ ...rendered, headers }, limits), signal })
+      return { verdict, secrets }
+    } catch (error) {
+      return { error }
+    }
+  }
+
+  #httpCall(
+    { method, url, headers, body }: Pick<PreparedCall, 'method' | 'url' | 'headers' | 'body'>,
+    limits: Pick<SubmitDefinition, 'timeoutMs' | 'headersMs' | 'bodyMs' | 'maxResponseBytes'>,
+  ): HttpCall {
+    const { origin, pathname, search } = new URL(url)
+    const { timeoutMs, headersMs, bodyMs, maxResponseBytes } = limits
+    const bounds = { timeoutMs, headersMs, bodyMs, maxResponseBytes, clock: this.#clock }
+    return { origin, path: pathname + search, method, headers, body, ...bounds }
+  }
+
+  #factsOf(input: PrepareInput, secrets: HeaderMap, readsPayload: boolean, taskId: string | null): CallFacts {
+    const { key, request } = input
+    const payload = readsPayload ? { payload: parseJson(input.payload) } : {}
+    return { scope: { ...payload, key, request, taskId }, key, redactor: this.#redactorFor(secrets) }
+  }
+
+  /** Nearly all calls have the same secrets, so the last redactor is kept. */
+  #redactorFor(secretHeaders: HeaderMap): Redactor {
+    const secrets = [...this.#envSecrets, ...Object.values(secretHeaders).flatMap(secretsOfHeader)]
+    const id = JSON.stringify(secrets)
+    if (this.#lastRedactor?.id !== id) this.#lastRedactor = { id, redactor: createRedactor(secrets) }
+    return this.#lastRedactor.redactor
+  }
+}
+
+function compileSideCall(definition: SideCallDefinition | null, label: string): SideCall | null {
+  return definition === null ? null : { call: compileCall(definition, label), timeoutMs: definition.timeoutMs }
+}
+
+function secretsOf(calls: readonly (CompiledCall | undefined)[], env: Environment): string[] {
+  const names = new Set(calls.flatMap((call) => (call === undefined ? [] : [...call.envNames])))
+  return [...names].flatMap((name) => env[name] ?? [])
+}
+
+/** Of a URL or of the constant beginning of a template. */
+function originOf(url: string): string | null {
+  const constant = url.split('{%')[0] ?? ''
+  return URL.canParse(constant) ? new URL(constant).origin : null
+}

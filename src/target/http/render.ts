@@ -1,0 +1,245 @@
+// From a description and a payload to the bytes of a call. What is rendered here is frozen with the first attempt, so
+// nothing of it may hold a secret: headers that read $env are rendered apart, anew at each call, and never stored.
+import { createHash, createHmac } from 'node:crypto'
+import {
+  type CompiledTemplate,
+  compileTemplate,
+  compileTemplateValue,
+  compileUrl,
+  type ExpressionScope,
+} from '../../config/expression.ts'
+import type { BodyDefinition, SideCallDefinition } from '../../config/target-definition.ts'
+import { OnceishError } from '../../core/errors.ts'
+import type { PreparedCall } from '../../core/prepared-call.ts'
+import type { HeaderMap } from '../../core/retry-after.ts'
+import type { PrepareInput } from '../target.ts'
+import { parseJson } from './extract.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export interface CompiledCall {
+  /** For messages: `target "transcribe": submit`. */
+  readonly label: string
+  readonly method: string
+  readonly url: ReturnType<typeof compileUrl>
+  /** By lower-case name. */
+  readonly headers: ReadonlyMap<string, CompiledTemplate>
+  readonly secretHeaders: ReadonlyMap<string, CompiledTemplate>
+  readonly body: CompiledBody
+  /** Whether any of it reads the parsed payload. */
+  readonly readsPayload: boolean
+  readonly variables: ReadonlySet<string>
+  readonly envNames: ReadonlySet<string>
+}
+
+interface CompiledBody {
+  readonly kind: BodyDefinition['kind']
+  /** Null: no body, or the enqueued text itself. */
+  readonly template: CompiledTemplate | null
+}
+
+export interface RenderedCall {
+  readonly method: string
+  readonly url: string
+  readonly headers: HeaderMap
+  readonly body: string | null
+}
+
+const WHOLE_PAYLOAD = /^\s*\{%\s*\$payload\s*%\}\s*$/
+const CONTENT_TYPES = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+  text: 'text/plain; charset=utf-8',
+  none: null,
+} as const satisfies Record<BodyDefinition['kind'], string | null>
+/** What a header can carry: no line break (it would begin another header), nothing beyond Latin-1. */
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
+
+export function compileCall(definition: Omit<SideCallDefinition, 'timeoutMs'>, label: string): CompiledCall {
+  const url = compileUrl(definition.url)
+  const headers = Object.entries(definition.headers).map(
+    ([name, source]) => [name.toLowerCase(), compileTemplate(source)] as const,
+  )
+  const body = compileBody(definition.body)
+  const templates = [
+    url,
+    ...headers.map(([, template]) => template),
+    ...(body.template === null ? [] : [body.template]),
+  ]
+  const variables = new Set(templates.flatMap((template) => [...template.variables]))
+  return {
+    label,
+    method: definition.method.toUpperCase(),
+    url,
+    headers: new Map(headers.filter(([, template]) => template.envNames.size === 0)),
+    secretHeaders: new Map(headers.filter(([, template]) => template.envNames.size > 0)),
+    body,
+    readsPayload: variables.has('payload'),
+    variables,
+    envNames: new Set(templates.flatMap((template) => [...template.envNames])),
+  }
+}
+
+/** What expressions see before a call; the payload is parsed only where it is read. */
+export function scopeOf(
+  input: PrepareInput,
+  call: CompiledCall,
+  env: Environment,
+  taskId: string | null = null,
+): ExpressionScope {
+  return {
+    ...(call.readsPayload ? { payload: parseJson(input.payload) } : {}),
+    key: input.key,
+    request: input.request,
+    taskId,
+    env,
+  }
+}
+
+/** Everything but the secret headers. Throws RENDER_FAILED naming the part that does not fit. */
+export function renderCall(call: CompiledCall, scope: ExpressionScope, payload: string): RenderedCall {
+  const contentType = CONTENT_TYPES[call.body.kind]
+  return {
+    method: call.method,
+    url: attempt(call, 'the URL', () => new URL(call.url.evaluate(scope)).href),
+    headers: { ...(contentType === null ? {} : { 'content-type': contentType }), ...renderHeaders(call, scope) },
+    body: renderBody(call, scope, payload),
+  }
+}
+
+/** The headers that read $env. Throws RENDER_FAILED, without a secret in its message. */
+export function renderSecretHeaders(call: CompiledCall, scope: ExpressionScope): HeaderMap {
+  const rendered: Record<string, string> = {}
+  for (const [name, template] of call.secretHeaders) {
+    const part = `header "${name}"`
+    const unset = [...template.envNames].filter((variable) => !scope.env?.[variable])
+    if (unset.length > 0) throw failed(call, part, `${unset.join(', ')} is not set in the environment`)
+    const value = headerText(call, name, evaluateQuietly(call, part, template, scope))
+    if (value === null) throw failed(call, part, 'its expression yields nothing')
+    rendered[name] = value
+  }
+  return rendered
+}
+
+/** The call as it is frozen. `keyHeader`: the header that carries the key by itself. */
+export function freezeCall(
+  rendered: RenderedCall,
+  keyHeader: { readonly name: string; readonly value: string } | null,
+  account: string | null,
+): PreparedCall {
+  const headers = keyHeader === null ? rendered.headers : { ...rendered.headers, [keyHeader.name]: keyHeader.value }
+  const { method, url, body } = rendered
+  return { method, url, headers, body, fingerprint: fingerprintOf({ method, url, headers, body }), account }
+}
+
+/**
+ * Tells accounts apart without keeping anything of their credentials; null where none are known. Over the variables that
+ * the secret headers read, not over the headers: these may differ from request to request.
+ */
+export function accountOf(target: string, call: CompiledCall, env: Environment): string | null {
+  const names = new Set([...call.secretHeaders.values()].flatMap((template) => [...template.envNames]))
+  const credentials = [...names].sort().map((name) => [name, env[name] ?? null])
+  if (credentials.every(([, value]) => value === null)) return null
+  const mac = createHmac('sha256', `onceish-account-v1\0${target}`).update(JSON.stringify(credentials))
+  return mac.digest('hex').slice(0, 16)
+}
+
+function compileBody({ kind, template }: BodyDefinition): CompiledBody {
+  const isWholePayload = kind === 'json' && typeof template === 'string' && WHOLE_PAYLOAD.test(template)
+  return { kind, template: kind === 'none' || isWholePayload ? null : compileTemplateValue(template) }
+}
+
+function renderHeaders(call: CompiledCall, scope: ExpressionScope): HeaderMap {
+  const rendered: Record<string, string> = {}
+  for (const [name, template] of call.headers) {
+    const value = headerText(
+      call,
+      name,
+      attempt(call, `header "${name}"`, () => template.evaluate(scope)),
+    )
+    if (value !== null) rendered[name] = value
+  }
+  return rendered
+}
+
+function renderBody(call: CompiledCall, scope: ExpressionScope, payload: string): string | null {
+  const { kind, template } = call.body
+  if (kind === 'none') return null
+  if (template === null) return payload
+  const value = attempt(call, 'the body', () => template.evaluate(scope))
+  if (kind === 'form') return formText(call, value)
+  if (kind === 'text') return scalarText(value) ?? refuse(call, 'the body', `it yields ${kindOf(value)}, not text`)
+  return JSON.stringify(value) ?? refuse(call, 'the body', `it yields ${kindOf(value)}`)
+}
+
+function formText(call: CompiledCall, value: unknown): string {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw failed(call, 'the form body', `it yields ${kindOf(value)}, not an object`)
+  }
+  const fields = new URLSearchParams()
+  for (const [name, field] of Object.entries(value)) {
+    for (const item of Array.isArray(field) ? field : [field]) {
+      if (item === null || item === undefined) continue
+      fields.append(name, scalarText(item) ?? refuse(call, `form field "${name}"`, `it yields ${kindOf(item)}`))
+    }
+  }
+  return fields.toString()
+}
+
+/** Null: the header is left out. */
+function headerText(call: CompiledCall, name: string, value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  const text = scalarText(value) ?? refuse(call, `header "${name}"`, `it yields ${kindOf(value)}, not text`)
+  if (!HEADER_VALUE.test(text)) {
+    throw failed(call, `header "${name}"`, 'its value has a line break, a control character or one beyond Latin-1')
+  }
+  return text
+}
+
+function scalarText(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  return typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? String(value) : null
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing'
+  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
+}
+
+function fingerprintOf({ method, url, headers, body }: RenderedCall): string {
+  const sorted = Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1))
+  return createHash('sha256')
+    .update(JSON.stringify([method, url, sorted, body]))
+    .digest('hex')
+}
+
+function attempt<T>(call: CompiledCall, part: string, evaluate: () => T): T {
+  try {
+    return evaluate()
+  } catch (cause) {
+    throw failed(call, part, cause instanceof Error ? cause.message : String(cause))
+  }
+}
+
+/** An expression's own message can quote the values that it read. */
+function evaluateQuietly(
+  call: CompiledCall,
+  part: string,
+  template: CompiledTemplate,
+  scope: ExpressionScope,
+): unknown {
+  try {
+    return template.evaluate(scope)
+  } catch {
+    throw failed(call, part, 'its expression fails')
+  }
+}
+
+function refuse(call: CompiledCall, part: string, why: string): never {
+  throw failed(call, part, why)
+}
+
+function failed(call: CompiledCall, part: string, why: string): OnceishError {
+  const message = `${call.label}: ${part} cannot be rendered: ${why}; fix the payload or the target`
+  return new OnceishError('RENDER_FAILED', message, { details: { part } })
+}

@@ -1,0 +1,43 @@
+// The targets of one process: the present ones by name, and earlier descriptions for the doubt that they made.
+import type { TargetDefinition } from '../config/target-definition.ts'
+import { createHttpTarget, type HttpTargetOptions } from './http/http-target.ts'
+import type { Target, TargetRegistry } from './target.ts'
+
+export function createTargetRegistry(
+  definitions: readonly TargetDefinition[],
+  options: HttpTargetOptions,
+): TargetRegistry {
+  const targets = definitions.map((definition) => createHttpTarget(definition, options))
+  const byName = new Map(targets.map((target) => [target.name, target]))
+  const earlier = new Map<string, Target>()
+
+  function rebuilt(name: string, version: string, description: string): Target | undefined {
+    const id = JSON.stringify([name, version])
+    const target = earlier.get(id) ?? rebuild(name, description, options)
+    if (target !== undefined) earlier.set(id, target)
+    return target
+  }
+
+  return {
+    targets,
+    get: (name) => byName.get(name),
+    at: (name, version, description) => {
+      const present = byName.get(name)
+      if (present !== undefined && (version === null || version === present.version)) return present
+      return version === null || description === null ? undefined : rebuilt(name, version, description)
+    },
+    close: async () => {
+      await Promise.all([...targets, ...earlier.values()].map((target) => target.close()))
+    },
+  }
+}
+
+/** Undefined where this release cannot read the description: its rows wait for a person. */
+function rebuild(name: string, description: string, options: HttpTargetOptions): Target | undefined {
+  try {
+    const definition = JSON.parse(description) as TargetDefinition
+    return definition.name === name ? createHttpTarget(definition, options) : undefined
+  } catch {
+    return undefined
+  }
+}

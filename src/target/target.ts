@@ -1,0 +1,70 @@
+// One operation of a third-party API, as the services see it: they never know that it is HTTP.
+import type { CancelResult, LookupResult, Outcome } from '../core/outcome.ts'
+import type { TargetPolicy } from '../core/policy.ts'
+import type { PreparedCall } from '../core/prepared-call.ts'
+
+/** What expressions see as `$request`. */
+export interface RequestFacts {
+  readonly requestId: number
+  readonly logicalHash: string
+  readonly generation: number
+  readonly priority: number
+}
+
+export interface PrepareInput {
+  /** JSON text as it was enqueued. */
+  readonly payload: string
+  /** Null where the target has neither key nor client id. */
+  readonly key: string | null
+  readonly request: RequestFacts
+}
+
+/** Asked synchronously with the write, after the dial: `null` lets the bytes leave, a reason stops the call unwritten. */
+export type WriteGate = () => string | null
+
+export interface InvokeOptions {
+  /** Facts for headers that are rendered anew. */
+  readonly input: PrepareInput
+  readonly gate: WriteGate
+  /** Called right after the gate opened: from here on the call may have an effect. */
+  readonly onWritten?: () => void
+  /** Ends the call at once: `not_executed` if nothing was written, else `unknown`. */
+  readonly signal?: AbortSignal
+}
+
+export interface LookupInput extends PrepareInput {
+  readonly prepared: PreparedCall
+  readonly taskId: string | null
+}
+
+export interface Target {
+  readonly name: string
+  /** Names the description; changes with it. */
+  readonly version: string
+  /** The description as stored, so that doubt is recovered as it was made; null for code targets. */
+  readonly description: string | null
+  readonly policy: TargetPolicy
+  /** For people: `POST https://...`. */
+  readonly summary: string
+  /** The idempotency key in this target's form; null where it has none. */
+  keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null
+  /** Pure and synchronous. Throws OnceishError RENDER_FAILED when the payload does not fit the description. */
+  prepare(input: PrepareInput): PreparedCall
+  /** At most one write, never a retry, never rejects. */
+  invoke(prepared: PreparedCall, options: InvokeOptions): Promise<Outcome>
+  /** Never rejects: trouble is `undetermined`. */
+  lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult>
+  cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult>
+  /** Whether a frozen call still goes to the origin and account that present settings name; else a miss proves nothing and replay waits. */
+  sameOrigin(prepared: PreparedCall): boolean
+  close(): Promise<void>
+}
+
+export interface TargetRegistry {
+  /** Present targets, in config order. */
+  readonly targets: readonly Target[]
+  get(name: string): Target | undefined
+  /** The target as described at `version`: the present one, or rebuilt from its stored description; undefined where nobody can. */
+  at(name: string, version: string | null, description: string | null): Target | undefined
+  close(): Promise<void>
+}

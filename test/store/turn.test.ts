@@ -1,0 +1,350 @@
+import Database from 'better-sqlite3'
+import { expect, test } from 'vitest'
+import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
+import type { ClaimedCall } from '../../src/store/store.ts'
+import {
+  accepted,
+  answer,
+  blocked,
+  KEYED,
+  LOOKUP,
+  notExecuted,
+  OPAQUE,
+  openWorld,
+  rejected,
+  unknown,
+  type World,
+} from '../support/store.ts'
+
+async function claimOne(world: World, target = 'keyed'): Promise<ClaimedCall> {
+  await world.enqueue({ n: Math.random() }, { target })
+  const { calls } = await world.turn({ slots: 1 })
+  return calls[0] as ClaimedCall
+}
+
+async function stateOf(world: World, requestId: number) {
+  return (await world.store.get(requestId))?.taskState
+}
+
+async function reconcile(world: World, requestId: number, verdict: ReconciliationVerdict, policy = KEYED) {
+  const row = await stateOf(world, requestId)
+  const reconciliation: Reconciliation = { requestId, target: row?.target ?? '', version: row?.version ?? 0, policy, verdict }
+  return world.turn({ reconciliations: [reconciliation] })
+}
+
+const miss = { phase: 'answered', status: 200 } as const
+
+test('claims go by priority, then due time, then id, over all targets', async () => {
+  const world = await openWorld()
+  const put = (n: number, priority: number, target: string, dueAt: number | null = null) => world.enqueue({ n }, { priority, target, dueAt })
+  await put(1, 0, 'keyed')
+  await put(2, 5, 'opaque')
+  await put(3, 5, 'keyed')
+  await put(4, -1, 'keyed')
+  await put(5, 5, 'lookup', world.clock.now - 10)
+  const order: unknown[] = []
+  for (;;) {
+    const { calls } = await world.turn({ slots: 1 })
+    if (calls.length === 0) break
+    order.push(JSON.parse(calls[0]?.payload ?? '').n)
+  }
+  expect(order).toEqual([2, 3, 5, 1, 4])
+  await world.store.close()
+})
+
+test('the invoking row is there when the claim returns, and the settlement keeps the id and drops the request', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'invoking', attempt: 1, nonce: call.nonce, attempts: 1 })
+  await world.turn({ results: [answer(call, accepted('t-1'))] })
+  const db = new Database(world.path, { readonly: true })
+  expect(db.prepare('SELECT COUNT(*) FROM requests').pluck().get()).toBe(0)
+  expect(db.prepare('SELECT state, task_id FROM task_state').get()).toEqual({ state: 'submitted', task_id: 't-1' })
+  db.close()
+  await world.store.close()
+})
+
+test('an answer with another nonce is fenced', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'opaque')
+  const { settled } = await world.turn({ results: [answer({ ...call, nonce: 'other' }, notExecuted())] })
+  expect(settled[0]).toMatchObject({ applied: false })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'invoking' })
+  await world.store.close()
+})
+
+test('a lease that ran out permits investigation and never a call; the late answer settles the row all the same', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'opaque')
+  world.clock.now += 10_001
+  const expired = await world.turn({ slots: 4 })
+  expect(expired.calls).toEqual([])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'lease_expired', endedAt: call.leaseUntil })
+  await reconcile(world, call.requestId, { kind: 'hold', reason: 'opaque', evidence: null }, OPAQUE)
+  await world.turn({ results: [answer(call, accepted('late'))] })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'submitted', taskId: 'late' })
+  await world.store.close()
+})
+
+test('a renewal holds the lease, and one that comes after the row has moved on is told that it lost', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  world.clock.now += 9000
+  expect((await world.turn({ renewals: [call] })).lost).toEqual([])
+  world.clock.now += 9000
+  await world.turn()
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'invoking' })
+  world.clock.now += 2000
+  await world.turn()
+  expect((await world.turn({ renewals: [call] })).lost).toMatchObject([{ requestId: call.requestId }])
+  await world.store.close()
+})
+
+test('surely no effect: scheduled with backoff, behind its peers, and dead when the budget is spent', async () => {
+  const world = await openWorld()
+  let call = await claimOne(world)
+  for (const attempt of [1, 2]) {
+    await world.turn({ results: [answer(call, notExecuted())] })
+    expect((await world.store.get(call.requestId))?.state).toBe('scheduled')
+    world.clock.now += 2000
+    call = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+    expect(call.attempt).toBe(attempt + 1)
+  }
+  await world.turn({ results: [answer(call, notExecuted())] })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'dead', reason: 'attempts_spent', attempts: 3 })
+  await world.store.close()
+})
+
+test('a refunded attempt burns no budget', async () => {
+  const world = await openWorld()
+  let call = await claimOne(world)
+  for (let i = 0; i < 10; i++) {
+    await world.turn({ results: [answer(call, notExecuted(true))] })
+    world.clock.now += 2000
+    call = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  }
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'invoking', attempt: 11, attempts: 1 })
+  await world.store.close()
+})
+
+test('doubt is sticky: a replay that surely had no effect leads back to unknown, a refused one to held', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, unknown())] })
+  const second = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  expect(second).toMatchObject({ attempt: 2, key: first.key, kind: 'replay', prepared: first.prepared })
+  await world.turn({ results: [answer(second, notExecuted())] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', doubtfulAttempts: [1] })
+  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(third, rejected)] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'held', reason: 'rejected_in_doubt' })
+  await world.store.close()
+})
+
+test('a blocked answer pauses the target, keeps the request and its budget, and resume reopens it', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, blocked)] })
+  expect((await world.store.status()).targets['keyed']).toMatchObject({ paused: true, pauseReason: 'blocked: HTTP 401' })
+  expect((await world.turn({ slots: 4 })).calls).toEqual([])
+  expect(await world.store.resume('keyed', 'me', world.clock.now)).toBe(true)
+  expect((await world.turn({ slots: 4 })).calls[0]).toMatchObject({ attempt: 2 })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ attempts: 1 })
+  await world.store.close()
+})
+
+test('a replay is checked again where it is written: outside the window it is held', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  world.clock.now += KEYED.key?.rememberedForMs as number
+  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  expect(calls).toEqual([])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
+  await world.store.close()
+})
+
+test('a clock behind the high-water time delays a replay and does not hold', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  world.clock.now -= 3_600_000
+  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  expect(calls).toEqual([])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'clock_behind' })
+  world.clock.now += 3_600_000
+  expect((await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })).calls).toHaveLength(1)
+  await world.store.close()
+})
+
+test('replays have a bound of their own and end held', async () => {
+  const world = await openWorld()
+  let call = await claimOne(world)
+  for (let i = 0; i < 3; i++) {
+    await world.turn({ results: [answer(call, unknown())] })
+    call = (await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  }
+  await world.turn({ results: [answer(call, unknown())] })
+  await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'replays_spent', attempts: 1 })
+  await world.store.close()
+})
+
+test('only as many settled misses as asked permit a new call, which takes the earlier doubt away', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  await world.turn({ results: [answer(call, unknown())] })
+  await reconcile(world, call.requestId, { kind: 'recall', evidence: miss }, LOOKUP)
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'miss_without_proof' })
+  const other = await claimOne(world, 'lookup')
+  await world.turn({ results: [answer(other, unknown())] })
+  await reconcile(world, other.requestId, { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss }, LOOKUP)
+  const recall = (await reconcile(world, other.requestId, { kind: 'recall', evidence: miss }, LOOKUP)).calls[0] as ClaimedCall
+  expect(recall).toMatchObject({ kind: 'recall', attempt: 2 })
+  await world.turn({ results: [answer(recall, notExecuted())] })
+  expect((await world.store.get(other.requestId))?.state).toBe('scheduled')
+  await world.store.close()
+})
+
+test('what is known to be executed is never called again after a miss', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  await world.turn({ results: [answer(call, unknown(true))] })
+  await reconcile(world, call.requestId, { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss }, LOOKUP)
+  const { calls } = await reconcile(world, call.requestId, { kind: 'recall', evidence: miss }, LOOKUP)
+  expect(calls).toEqual([])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held' })
+  await world.store.close()
+})
+
+test('a verdict on a version that is gone changes nothing', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  const row = await stateOf(world, call.requestId)
+  const stale: Reconciliation = {
+    requestId: call.requestId,
+    target: 'keyed',
+    version: (row?.version ?? 0) - 1,
+    policy: KEYED,
+    verdict: { kind: 'replay', why: 'unknown' },
+  }
+  const result = await world.turn({ reconciliations: [stale] })
+  expect(result.calls).toEqual([])
+  expect(result.reconciled[0]).toMatchObject({ applied: false, reason: 'fenced' })
+  await world.store.close()
+})
+
+test('a late answer under the same key settles the row that a newer attempt holds; another id is an orphan', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, unknown())] })
+  const second = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(first, accepted('t1'))] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'submitted', taskId: 't1' })
+  await world.turn({ results: [answer(second, accepted('t1'))] })
+  expect(await world.store.orphans(10)).toEqual([])
+  await world.turn({ results: [answer(second, accepted('t2'))] })
+  expect(await world.store.orphans(10)).toMatchObject([{ requestId: first.requestId, taskId: 't2' }])
+  expect(await stateOf(world, first.requestId)).toMatchObject({ taskId: 't1' })
+  await world.store.close()
+})
+
+test('without a key an older answer waits for the newer attempt, and is the task where that had no effect', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world, 'opaque')
+  await world.turn({ results: [answer(first, unknown())] })
+  await reconcile(world, first.requestId, { kind: 'hold', reason: 'opaque', evidence: null }, OPAQUE)
+  const word = { now: world.clock.now + 60_000, actor: 'me', note: null, ifVersion: null }
+  await world.store.resolve(first.requestId, { kind: 'retry_accepting_duplicates' }, word, { force: true, settleMsOf: () => 0 })
+  world.clock.now += 60_000
+  const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(first, accepted('old'))] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'invoking', olderTaskId: 'old' })
+  await world.turn({ results: [answer(second, notExecuted())] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'submitted', taskId: 'old' })
+  await world.store.close()
+})
+
+test('settling the same answer twice is a no-op', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, accepted('t1'))] })
+  const { settled } = await world.turn({ results: [answer(call, accepted('t1'))] })
+  expect(settled[0]).toMatchObject({ applied: false, reason: 'confirmed' })
+  await world.store.close()
+})
+
+test('one answer that cannot be written is held and does not roll back the others', async () => {
+  const world = await openWorld()
+  const good = await claimOne(world)
+  const bad = await claimOne(world)
+  const broken = { kind: 'accepted', taskId: { not: 'text' } as unknown as string, evidence: { phase: 'answered', status: 200 } } as const
+  await world.turn({ results: [answer(bad, broken), answer(good, accepted('t1'))] })
+  expect(await stateOf(world, good.requestId)).toMatchObject({ state: 'submitted', taskId: 't1' })
+  expect(await stateOf(world, bad.requestId)).toMatchObject({ state: 'held', reason: 'settlement_failed' })
+  await world.store.close()
+})
+
+test('failures that the API remembers need a new key, which only a settled row may get', async () => {
+  const policies = { keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } } }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, notExecuted())] })
+  world.clock.now += 2000
+  const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  expect(second.generation).toBe(2)
+  await world.turn({ results: [answer(second, unknown())] })
+  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' }, policies.keyed)).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(third, notExecuted())] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', generation: 2 })
+  await world.store.close()
+})
+
+test('the high-water time rises with every commit that claims, also when the clock stands still or goes back', async () => {
+  const world = await openWorld()
+  const seen = [(await world.store.facts()).highWaterAt]
+  for (const step of [0, 0, -5000]) {
+    world.clock.now += step
+    await claimOne(world)
+    seen.push((await world.store.facts()).highWaterAt)
+  }
+  expect(seen.every((at, i) => i === 0 || at > (seen[i - 1] ?? 0))).toBe(true)
+  await world.store.close()
+})
+
+test('a turn on a database that a newer version has migrated stops', async () => {
+  const world = await openWorld()
+  const db = new Database(world.path)
+  db.prepare('UPDATE store SET schema_version = 999').run()
+  db.close()
+  await expect(world.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
+  await world.store.close()
+})
+
+test('a rate limit is charged in the claim and holds for every worker of the store', async () => {
+  const rate = { count: 10, perMs: 1000, burst: 2 }
+  const policies = { keyed: { ...KEYED, limits: { concurrency: null, rate } } }
+  const world = await openWorld({ policies })
+  for (let n = 0; n < 10; n++) await world.enqueue({ n })
+  expect((await world.turn({ slots: 10 })).calls).toHaveLength(2)
+  const other = await openWorld({ policies, path: world.path, worker: { name: 'other', boot: 'b2' } })
+  const closed = await other.turn({ slots: 10 })
+  expect(closed.calls).toHaveLength(0)
+  expect(closed.nextDueAt).toBe(world.clock.now + 100)
+  world.clock.now += 100
+  expect((await world.turn({ slots: 10 })).calls).toHaveLength(1)
+  await other.store.close()
+  await world.store.close()
+})
+
+test('a concurrency limit counts the calls of every worker of the store', async () => {
+  const policies = { keyed: { ...KEYED, limits: { concurrency: 3, rate: null } } }
+  const world = await openWorld({ policies })
+  for (let n = 0; n < 5; n++) await world.enqueue({ n })
+  expect((await world.turn({ slots: 2 })).calls).toHaveLength(2)
+  const other = await openWorld({ policies, path: world.path, worker: { name: 'other', boot: 'b2' } })
+  expect((await other.turn({ slots: 5 })).calls).toHaveLength(1)
+  await other.store.close()
+  await world.store.close()
+})
