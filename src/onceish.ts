@@ -2,7 +2,7 @@
 import { hostname } from 'node:os'
 import type { Config } from './config/config.ts'
 import { assertEnvSet, readEnvironment } from './config/environment.ts'
-import { parseConfig } from './config/load-config.ts'
+import { parseConfig } from './config/options.ts'
 import { type Worker, type WorkerReport, startWorker } from './consumer/worker.ts'
 import { type Clock, systemClock } from './core/clock.ts'
 import { isOnceishError, OnceishError } from './core/errors.ts'
@@ -96,7 +96,7 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
   const config = isParsed(options.config) ? options.config : parseConfig(options.config, { path: null, baseDir: process.cwd() })
   const now = () => clock.wallNow()
   const store = await openStore(config.store, { create: options.create ?? true, now: now() })
-  const registry = createTargetRegistry(Object.values(config.targets), { env: readEnvironment(), concurrency: config.worker.concurrency })
+  const registry = createTargetRegistry(Object.values(config.targets), { env: readEnvironment() })
   const { namespace: ownNamespace } = await store.facts()
   const namespace = config.namespace ?? ownNamespace
   const actor = options.actor ?? 'library'

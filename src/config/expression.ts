@@ -40,7 +40,7 @@ export function compileTemplate(source: string): CompiledTemplate {
   return describe(source, parts, (scope) => parts.map((part) => textOf(part, scope)).join(''))
 }
 
-/** Any JSON whose strings may be templates. Evaluates to a fresh value; members and items that yield nothing are left out. */
+/** Any JSON whose strings may be templates; evaluates to a fresh value. Members and items that yield nothing are left out. */
 export function compileTemplateValue(value: TemplateValue): CompiledTemplate {
   const leaves: CompiledTemplate[] = []
   const evaluate = compileNode(value, '', leaves)
@@ -173,6 +173,7 @@ function originOf(source: string, parts: readonly Part[]): string {
   if (match === null) {
     throw configFault(`the URL "${source}" must begin with a constant http:// or https:// origin, then "/" or "?"`)
   }
+  const origin = parsedOrigin(source, match[0])
   if (match[0].length === head.length && parts.length > 1) {
     throw configFault(`the URL "${source}" has an expression in its origin; scheme, host and port must be constant`)
   }
@@ -180,7 +181,7 @@ function originOf(source: string, parts: readonly Part[]): string {
     throw configFault(`the URL "${source}" has a space, a backslash, a "#" or a control character; percent-encode it`)
   }
   if (hasDotSegment(constant.join('x'))) throw configFault(`the URL "${source}" has a path segment "." or ".."`)
-  return parsedOrigin(source, match[0])
+  return origin
 }
 
 function parsedOrigin(source: string, head: string): string {

@@ -16,15 +16,19 @@ export function didYouMean(word: string, known: Iterable<string>): string {
   return nearest === null ? '' : `; did you mean "${nearest}"?`
 }
 
+/** Optimal string alignment: two letters in the wrong order are one slip. */
 function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, j) => j)
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  const at = (i: number, j: number) => rows[i]?.[j] ?? 0
   for (let i = 1; i <= a.length; i++) {
     const row = [i]
+    rows.push(row)
     for (let j = 1; j <= b.length; j++) {
-      const substitution = (previous[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      row.push(Math.min(substitution, (previous[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1))
+      const same = a[i - 1] === b[j - 1]
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swap = isSwapped ? at(i - 2, j - 2) + 1 : Number.POSITIVE_INFINITY
+      row.push(Math.min(at(i - 1, j - 1) + (same ? 0 : 1), at(i - 1, j) + 1, at(i, j - 1) + 1, swap))
     }
-    previous = row
   }
-  return previous[b.length] ?? 0
+  return at(a.length, b.length)
 }

@@ -139,7 +139,7 @@ function renders(origin: string): RawConfig {
       header: 'Idempotency-Key',
       format: 'uuid',
       rememberedFor: '1h',
-      failedFirst: 'replayed',
+      failedFirst: 'reexecuted',
       ...KEY_TIMES,
     },
     taskId: '{% $response.body.id %}',
@@ -168,6 +168,7 @@ function parcels(origin: string): RawConfig {
     taskId: '{% $response.body.id %}',
     lookup: {
       url: `${origin}/v1/parcels?reference={% $key %}`,
+      timeoutMs: TIMEOUT_MS,
       taskId: '{% $response.body.data.id %}',
       complete: '{% $response.body.has_more = false %}',
       settleMs: 600,
@@ -176,7 +177,7 @@ function parcels(origin: string): RawConfig {
       missMeans: 'absent',
       remembers: '1h',
     },
-    cancel: { method: 'DELETE', url: `${origin}/v1/parcels/{% $taskId %}` },
+    cancel: { method: 'DELETE', url: `${origin}/v1/parcels/{% $taskId %}`, timeoutMs: TIMEOUT_MS },
     recovery: ['lookup', 'hold'],
     retry: RETRY,
   }

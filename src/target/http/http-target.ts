@@ -1,5 +1,6 @@
 // A target that is described as data and called over HTTP. Puts the parts together and owns their connections;
 // what an answer means is classify.ts's and lookup.ts's.
+import type { Environment } from '../../config/environment.ts'
 import { definitionVersion, policyOf } from '../../config/policy.ts'
 import type { SideCallDefinition, SubmitDefinition, TargetDefinition } from '../../config/target-definition.ts'
 import { type Clock, systemClock } from '../../core/clock.ts'
@@ -18,8 +19,8 @@ import {
   accountOf,
   type CompiledCall,
   compileCall,
-  type Environment,
   freezeCall,
+  isRequestsFault,
   renderCall,
   renderSecretHeaders,
   scopeOf,
@@ -91,7 +92,8 @@ class HttpTarget implements Target {
 
   prepare(input: PrepareInput): PreparedCall {
     // No environment: what is frozen must not be able to hold a secret.
-    const rendered = renderCall(this.#submit, scopeOf(input, this.#submit, {}), input.payload)
+    const scope = scopeOf(this.#submit, input, { readsPayload: this.#submit.readsPayload, env: {}, taskId: null })
+    const rendered = renderCall(this.#submit, scope, input.payload)
     return freezeCall(rendered, this.#keyHeader(input.key), this.#account)
   }
 
@@ -99,13 +101,16 @@ class HttpTarget implements Target {
     let call: HttpCall
     let facts: CallFacts
     try {
-      const secrets = renderSecretHeaders(this.#submit, scopeOf(input, this.#submit, this.#env))
+      const readsPayload = this.#submit.secretsReadPayload
+      const scope = scopeOf(this.#submit, input, { readsPayload, env: this.#env, taskId: null })
+      const secrets = renderSecretHeaders(this.#submit, scope)
       const headers = { ...prepared.headers, ...secrets }
       call = { ...this.#httpCall({ ...prepared, headers }, this.#definition.submit), gate, onWritten, signal }
       facts = this.#factsOf(input, secrets, this.#rules.readsPayload, null)
     } catch (error) {
-      // Not this request's fault: without its credentials no call of this target can be made.
-      return { kind: 'blocked', evidence: unsentEvidence('render', error, this.#redactorFor({})) }
+      // Without its credentials no call of this target can be made; one bad request must not stop the others.
+      const kind = isRequestsFault(error) ? 'rejected' : 'blocked'
+      return { kind, evidence: unsentEvidence('render', error, this.#redactorFor({})) }
     }
     const verdict = await submit(this.#agents.submit, call)
     return classify(verdict, this.#rules, facts, this.#clock.wallNow())
@@ -164,7 +169,8 @@ class HttpTarget implements Target {
     signal: AbortSignal | undefined,
   ): Promise<{ readonly verdict: CallVerdict; readonly secrets: HeaderMap } | { readonly error: unknown }> {
     try {
-      const scope = scopeOf(input, call, this.#env, input.taskId)
+      const readsPayload = call.readsPayload || call.secretsReadPayload
+      const scope = scopeOf(call, input, { readsPayload, env: this.#env, taskId: input.taskId })
       const secrets = renderSecretHeaders(call, scope)
       const rendered = renderCall(call, scope, input.payload)
       const headers = { ...rendered.headers, ...secrets }

@@ -1,6 +1,6 @@
 // Takes secrets out of whatever may be stored or shown: answers that echo a token, errors that quote a header.
 
-export const REDACTED = '[redacted]'
+const REDACTED = '[redacted]'
 
 /** Shorter ones would blank out half of every text. */
 const SHORTEST_SECRET = 4

@@ -1,34 +1,34 @@
 // From a description and a payload to the bytes of a call. What is rendered here is frozen with the first attempt, so
 // nothing of it may hold a secret: headers that read $env are rendered apart, anew at each call, and never stored.
 import { createHash, createHmac } from 'node:crypto'
+import type { Environment } from '../../config/environment.ts'
 import {
   type CompiledTemplate,
+  type CompiledUrl,
   compileTemplate,
   compileTemplateValue,
   compileUrl,
   type ExpressionScope,
 } from '../../config/expression.ts'
 import type { BodyDefinition, SideCallDefinition } from '../../config/target-definition.ts'
-import { OnceishError } from '../../core/errors.ts'
+import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
 import type { PrepareInput } from '../target.ts'
 import { parseJson } from './extract.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
-
 export interface CompiledCall {
   /** For messages: `target "transcribe": submit`. */
   readonly label: string
   readonly method: string
-  readonly url: ReturnType<typeof compileUrl>
+  readonly url: CompiledUrl
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, CompiledTemplate>
   readonly secretHeaders: ReadonlyMap<string, CompiledTemplate>
   readonly body: CompiledBody
-  /** Whether any of it reads the parsed payload. */
+  /** Whether anything frozen reads the parsed payload, and whether a secret header does. */
   readonly readsPayload: boolean
-  readonly variables: ReadonlySet<string>
+  readonly secretsReadPayload: boolean
   readonly envNames: ReadonlySet<string>
 }
 
@@ -38,7 +38,7 @@ interface CompiledBody {
   readonly template: CompiledTemplate | null
 }
 
-export interface RenderedCall {
+interface RenderedCall {
   readonly method: string
   readonly url: string
   readonly headers: HeaderMap
@@ -61,39 +61,35 @@ export function compileCall(definition: Omit<SideCallDefinition, 'timeoutMs'>, l
     ([name, source]) => [name.toLowerCase(), compileTemplate(source)] as const,
   )
   const body = compileBody(definition.body)
-  const templates = [
+  const secretHeaders = headers.filter(([, template]) => template.envNames.size > 0)
+  const frozenHeaders = headers.filter(([, template]) => template.envNames.size === 0)
+  const secrets = secretHeaders.map(([, template]) => template)
+  const frozen = [
     url,
-    ...headers.map(([, template]) => template),
+    ...frozenHeaders.map(([, template]) => template),
     ...(body.template === null ? [] : [body.template]),
   ]
-  const variables = new Set(templates.flatMap((template) => [...template.variables]))
   return {
     label,
     method: definition.method.toUpperCase(),
     url,
-    headers: new Map(headers.filter(([, template]) => template.envNames.size === 0)),
-    secretHeaders: new Map(headers.filter(([, template]) => template.envNames.size > 0)),
+    headers: new Map(frozenHeaders),
+    secretHeaders: new Map(secretHeaders),
     body,
-    readsPayload: variables.has('payload'),
-    variables,
-    envNames: new Set(templates.flatMap((template) => [...template.envNames])),
+    readsPayload: frozen.some((template) => template.variables.has('payload')),
+    secretsReadPayload: secrets.some((template) => template.variables.has('payload')),
+    envNames: new Set([...frozen, ...secrets].flatMap((template) => [...template.envNames])),
   }
 }
 
-/** What expressions see before a call; the payload is parsed only where it is read. */
+/** What expressions see before a call. Throws RENDER_FAILED where the payload is to be read and cannot be. */
 export function scopeOf(
-  input: PrepareInput,
   call: CompiledCall,
-  env: Environment,
-  taskId: string | null = null,
+  { payload, key, request }: PrepareInput,
+  facts: { readonly readsPayload: boolean; readonly env: Environment; readonly taskId: string | null },
 ): ExpressionScope {
-  return {
-    ...(call.readsPayload ? { payload: parseJson(input.payload) } : {}),
-    key: input.key,
-    request: input.request,
-    taskId,
-    env,
-  }
+  const parsed = facts.readsPayload ? { payload: attempt(call, 'the payload', () => parseJson(payload)) } : {}
+  return { ...parsed, key, request, taskId: facts.taskId, env: facts.env }
 }
 
 /** Everything but the secret headers. Throws RENDER_FAILED naming the part that does not fit. */
@@ -111,14 +107,16 @@ export function renderCall(call: CompiledCall, scope: ExpressionScope, payload: 
 export function renderSecretHeaders(call: CompiledCall, scope: ExpressionScope): HeaderMap {
   const rendered: Record<string, string> = {}
   for (const [name, template] of call.secretHeaders) {
-    const part = `header "${name}"`
     const unset = [...template.envNames].filter((variable) => !scope.env?.[variable])
-    if (unset.length > 0) throw failed(call, part, `${unset.join(', ')} is not set in the environment`)
-    const value = headerText(call, name, evaluateQuietly(call, part, template, scope))
-    if (value === null) throw failed(call, part, 'its expression yields nothing')
-    rendered[name] = value
+    if (unset.length > 0) throw failed(call, `header "${name}"`, `${unset.join(', ')} is not set in the environment`)
+    rendered[name] = secretHeaderText(call, name, template, scope)
   }
   return rendered
+}
+
+/** Whether it was the request that did not fit, not the target or its credentials. */
+export function isRequestsFault(error: unknown): boolean {
+  return isOnceishError(error) && error.details['ofRequest'] === true
 }
 
 /** The call as it is frozen. `keyHeader`: the header that carries the key by itself. */
@@ -221,25 +219,27 @@ function attempt<T>(call: CompiledCall, part: string, evaluate: () => T): T {
   }
 }
 
-/** An expression's own message can quote the values that it read. */
-function evaluateQuietly(
+function secretHeaderText(
   call: CompiledCall,
-  part: string,
+  name: string,
   template: CompiledTemplate,
   scope: ExpressionScope,
-): unknown {
+): string {
   try {
-    return template.evaluate(scope)
+    const value = headerText(call, name, template.evaluate(scope))
+    if (value !== null) return value
   } catch {
-    throw failed(call, part, 'its expression fails')
+    // The expression's own message can quote what it read.
   }
+  const ofRequest = [...template.variables].some((variable) => variable !== 'env')
+  throw failed(call, `header "${name}"`, 'its expression yields nothing that a header can carry', { ofRequest })
 }
 
 function refuse(call: CompiledCall, part: string, why: string): never {
   throw failed(call, part, why)
 }
 
-function failed(call: CompiledCall, part: string, why: string): OnceishError {
+function failed(call: CompiledCall, part: string, why: string, details: Record<string, unknown> = {}): OnceishError {
   const message = `${call.label}: ${part} cannot be rendered: ${why}; fix the payload or the target`
-  return new OnceishError('RENDER_FAILED', message, { details: { part } })
+  return new OnceishError('RENDER_FAILED', message, { details: { part, ...details } })
 }

@@ -26,7 +26,7 @@ export interface HttpCall {
   readonly clock?: Clock
 }
 
-export interface CallError {
+interface CallError {
   readonly code: string
   readonly message: string
 }

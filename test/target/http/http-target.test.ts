@@ -76,6 +76,17 @@ describe('invoke', () => {
     expect(server.connections()).toBe(0)
   })
 
+  it('is rejected, not blocked, where one request does not fit beside a secret that does', async () => {
+    const server = await answering(httpAnswer(200, '{"id":"t1"}'))
+    const headers = { 'x-signed': "{% $env.API_KEY & ' ' & $payload.who %}" }
+    const target = targetOf(submitTo(server, { headers }))
+    const input = inputOf({ payload: '{"who":"snowman \u2603"}' })
+    const outcome = await target.invoke(target.prepare(input), { input, gate: () => null })
+    expect(outcome).toMatchObject({ kind: 'rejected', evidence: { phase: 'not_sent', rule: 'render' } })
+    expect(JSON.stringify(outcome)).not.toContain(SECRET)
+    expect(server.connections()).toBe(0)
+  })
+
   it('is not executed when refused, behind a closed gate, or aborted before the write', async () => {
     const refused = targetOf({ submit: { url: `http://127.0.0.1:${await closedPort()}/jobs` } })
     expect(await invokeOn(refused)).toMatchObject({ kind: 'not_executed', refund: true, written: false })

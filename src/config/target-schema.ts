@@ -1,0 +1,266 @@
+// From a target as people write it to a TargetDefinition. The defaults of a target are here and nowhere else; whether
+// the whole can be kept safe is judged in safety.ts.
+import { z } from 'zod'
+import { OUTCOME_KINDS } from '../core/outcome.ts'
+import type { RecoveryRung } from '../core/policy.ts'
+import {
+  convert,
+  duration,
+  headerName,
+  headers,
+  memory,
+  method,
+  rate,
+  section,
+  statuses,
+  template,
+  templateOf,
+  templateValue,
+  whole,
+} from './schema-parts.ts'
+import type {
+  BodyDefinition,
+  IdempotencyDefinition,
+  KeyFormat,
+  LookupDefinition,
+  SideCallDefinition,
+  StatusDefinition,
+  SubmitDefinition,
+  TargetDefinition,
+} from './target-definition.ts'
+
+const MIB = 1_048_576
+const DAY_MS = 86_400_000
+const KEY_KINDS = ['uuid', 'hex', 'sf-string'] as const
+const KEY_LENGTHS = { uuid: 36, hex: 32, 'sf-string': 36 } as const satisfies Record<KeyFormat['kind'], number>
+const DEFAULT_METHODS = { submit: 'POST', lookup: 'GET', cancel: 'DELETE', status: 'GET' } as const
+
+/** Zod skips a check of the whole where a part is faulty; here all faults are told at once. */
+const EVEN_IF_FAULTY: { readonly when: (payload: z.core.ParsePayload) => boolean } = {
+  when: ({ value }) => typeof value === 'object' && value !== null,
+}
+
+const bodyFields = {
+  body: templateValue().optional(),
+  form: z.record(z.string(), templateValue()).optional(),
+  text: template().optional(),
+}
+
+const callFields = {
+  method: method().optional(),
+  url: template(),
+  headers: headers().default({}),
+  ...bodyFields,
+  timeoutMs: duration({ min: 1 }).default(30_000),
+}
+
+const submitSchema = section({
+  ...callFields,
+  connectMs: duration({ min: 1 }).default(10_000),
+  headersMs: duration({ min: 1 }).optional(),
+  bodyMs: duration({ min: 1 }).optional(),
+  maxResponseBytes: whole(1, 1024 * MIB).default(MIB),
+  connection: z.enum(['reuse', 'fresh']).optional(),
+}).superRefine(checkOneBody, EVEN_IF_FAULTY)
+
+const formatSection = section({ kind: z.enum(KEY_KINDS), length: whole(1, 64).optional() })
+/** `uuid`, or `{ kind: hex, length: 40 }`. */
+const formatSchema = z.preprocess((value) => (typeof value === 'string' ? { kind: value } : value), formatSection)
+
+const idempotencySchema = section({
+  header: headerName().optional(),
+  clientId: z.boolean().default(false),
+  format: formatSchema.prefault('uuid'),
+  rememberedFor: memory().optional(),
+  margin: duration().optional(),
+  arrivalMs: duration().default(30_000),
+  failedFirst: z.enum(['replayed', 'reexecuted', 'continued', 'unknown']).default('unknown'),
+  maxReplays: whole(0, 10_000).default(20),
+})
+
+const lookupSchema = section({
+  ...callFields,
+  taskId: template(),
+  complete: convert((value) => (typeof value === 'boolean' ? value : templateOf(value))).default(false),
+  found: template().optional(),
+  absent: template().optional(),
+  settleMs: duration().default(60_000),
+  everyMs: duration({ min: 1 }).optional(),
+  misses: whole(1, 1000).default(2),
+  missMeans: z.enum(['absent', 'hold']).default('hold'),
+  remembers: memory().optional(),
+}).superRefine(checkOneBody, EVEN_IF_FAULTY)
+
+const cancelSchema = section(callFields).superRefine(checkOneBody, EVEN_IF_FAULTY)
+
+const statusSchema = section({
+  ...callFields,
+  state: template(),
+  succeeded: z.array(template()).min(1),
+  failed: z.array(template()).default([]),
+  pending: z.array(template()).default([]),
+  everyMs: duration({ min: 1 }).default(5000),
+}).superRefine(checkOneBody, EVEN_IF_FAULTY)
+
+const retrySchema = section({
+  maxAttempts: whole(1, 1000).default(8),
+  initialMs: duration({ min: 1 }).default(1000),
+  maxMs: duration({ min: 1 }).default(300_000),
+})
+
+const targetSchema = section({
+  submit: submitSchema,
+  idempotency: idempotencySchema.optional(),
+  taskId: template().optional(),
+  success: statuses().default([200, 201, 202]),
+  outcomes: z
+    .array(section({ when: template(), is: z.enum(OUTCOME_KINDS), taskId: template().optional() }))
+    .default([]),
+  exists: section({ ours: template().optional() }).prefault({}),
+  lookup: lookupSchema.optional(),
+  recovery: z.array(z.enum(['lookup', 'replay', 'hold'])).optional(),
+  retry: retrySchema.prefault({}),
+  deadlineMs: duration({ min: 1 }).default(DAY_MS),
+  limits: section({ concurrency: whole(1, 100_000).optional(), rate: rate().optional() }).prefault({}),
+  rateLimit: section({
+    statuses: statuses().default([429]),
+    headers: z.array(z.string().min(1)).default(['Retry-After']),
+  }).prefault({}),
+  cancel: cancelSchema.optional(),
+  status: statusSchema.optional(),
+  dedupe: z.enum(['always', 'live', 'none']).default('always'),
+  account: z.string().min(1).max(200).optional(),
+}).superRefine(checkTaskId, EVEN_IF_FAULTY)
+
+type WrittenTarget = z.output<typeof targetSchema>
+type WrittenCall = z.output<typeof cancelSchema>
+
+/** Shape only. `error` holds every issue, with paths below the target. */
+export function readTarget(
+  name: string,
+  raw: unknown,
+): { readonly definition: TargetDefinition } | { readonly error: z.ZodError } {
+  const parsed = targetSchema.safeParse(raw, { reportInput: true })
+  return parsed.success ? { definition: definitionOf(name, parsed.data) } : { error: parsed.error }
+}
+
+function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
+  const { success, outcomes, retry, deadlineMs, limits, rateLimit, dedupe } = written
+  const idempotency = written.idempotency === undefined ? null : idempotencyOf(written.idempotency)
+  const lookup = written.lookup === undefined ? null : lookupOf(written.lookup)
+  const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
+  return {
+    name,
+    submit: submitOf(written.submit, { isOpaque: lookup === null && !canReplay }),
+    idempotency,
+    taskId: written.taskId === 'none' ? null : (written.taskId ?? '{% $key %}'),
+    success,
+    outcomes: outcomes.map(({ when, is, taskId }) => ({ when, is, taskId: taskId ?? null })),
+    existsOurs: written.exists.ours ?? null,
+    lookup,
+    recovery: written.recovery ?? defaultLadder({ canLookup: lookup !== null, canReplay }),
+    retry,
+    deadlineMs,
+    limits: { concurrency: limits.concurrency ?? null, rate: limits.rate ?? null },
+    rateLimit,
+    cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
+    status: written.status === undefined ? null : statusOf(written.status),
+    dedupe,
+    account: written.account ?? null,
+  }
+}
+
+function defaultLadder(has: { readonly canLookup: boolean; readonly canReplay: boolean }): RecoveryRung[] {
+  return [...(has.canLookup ? ['lookup' as const] : []), ...(has.canReplay ? ['replay' as const] : []), 'hold']
+}
+
+/** A stale keep-alive socket makes doubt: where nothing can settle that cheaply, each submit dials. */
+function submitOf(written: WrittenTarget['submit'], { isOpaque }: { readonly isOpaque: boolean }): SubmitDefinition {
+  const httpMethod = written.method ?? DEFAULT_METHODS.submit
+  const hasNoBody = httpMethod === 'GET' || httpMethod === 'HEAD'
+  return {
+    method: httpMethod,
+    url: written.url,
+    headers: written.headers,
+    body: bodyOf(written) ?? (hasNoBody ? NO_BODY : { kind: 'json', template: '{% $payload %}' }),
+    timeoutMs: written.timeoutMs,
+    connectMs: written.connectMs,
+    headersMs: written.headersMs ?? written.timeoutMs,
+    bodyMs: written.bodyMs ?? written.timeoutMs,
+    maxResponseBytes: written.maxResponseBytes,
+    connection: written.connection ?? (isOpaque ? 'fresh' : 'reuse'),
+  }
+}
+
+const NO_BODY: BodyDefinition = { kind: 'none', template: null }
+
+function bodyOf({ body, form, text }: z.output<z.ZodObject<typeof bodyFields>>): BodyDefinition | null {
+  if (form !== undefined) return { kind: 'form', template: form }
+  if (text !== undefined) return { kind: 'text', template: text }
+  if (body === undefined) return null
+  return body === 'none' ? NO_BODY : { kind: 'json', template: body }
+}
+
+function sideCallOf(written: WrittenCall, defaultMethod: string): SideCallDefinition {
+  const { url, headers, timeoutMs } = written
+  return { method: written.method ?? defaultMethod, url, headers, body: bodyOf(written) ?? NO_BODY, timeoutMs }
+}
+
+function idempotencyOf(written: z.output<typeof idempotencySchema>): IdempotencyDefinition {
+  const { clientId, arrivalMs, failedFirst, maxReplays } = written
+  const rememberedForMs = written.rememberedFor ?? null
+  return {
+    clientId,
+    header: written.header ?? null,
+    format: formatOf(written.format),
+    rememberedForMs,
+    marginMs: written.margin ?? defaultMargin(rememberedForMs),
+    arrivalMs,
+    failedFirst,
+    maxReplays,
+  }
+}
+
+function formatOf(written: z.output<typeof formatSchema>): KeyFormat {
+  return { kind: written.kind, length: written.length ?? KEY_LENGTHS[written.kind] }
+}
+
+function defaultMargin(rememberedForMs: number | 'forever' | null): number {
+  return Math.max(60_000, typeof rememberedForMs === 'number' ? Math.ceil(rememberedForMs / 10) : 0)
+}
+
+function lookupOf(written: z.output<typeof lookupSchema>): LookupDefinition {
+  const { taskId, complete, settleMs, misses, missMeans } = written
+  return {
+    ...sideCallOf(written, DEFAULT_METHODS.lookup),
+    taskId,
+    complete,
+    found: written.found ?? null,
+    absent: written.absent ?? null,
+    settleMs,
+    everyMs: written.everyMs ?? Math.max(1000, settleMs),
+    misses,
+    missMeans,
+    remembersMs: written.remembers ?? null,
+  }
+}
+
+function statusOf(written: z.output<typeof statusSchema>): StatusDefinition {
+  const { state, succeeded, failed, pending, everyMs } = written
+  return { ...sideCallOf(written, DEFAULT_METHODS.status), state, succeeded, failed, pending, everyMs }
+}
+
+function checkTaskId(target: { taskId?: unknown; idempotency?: unknown }, context: z.RefinementCtx): void {
+  const idempotency = target.idempotency as { clientId?: unknown } | undefined
+  if (target.taskId !== undefined || idempotency?.clientId === true) return
+  const message = 'is required: an expression as in {% $response.body.id %}, or none where the API gives no id'
+  context.addIssue({ code: 'custom', path: ['taskId'], message })
+}
+
+function checkOneBody(call: { body?: unknown; form?: unknown; text?: unknown }, context: z.RefinementCtx): void {
+  const given = (['body', 'form', 'text'] as const).filter((field) => call[field] !== undefined)
+  const [, second] = given
+  if (second === undefined) return
+  const message = `stands beside ${given[0]}; give one of body, form, text`
+  context.addIssue({ code: 'custom', path: [second], message })
+}
