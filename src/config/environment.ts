@@ -26,9 +26,9 @@ export function neededEnv(config: Config, targetNames?: readonly string[]): stri
 export function assertEnvSet(config: Config, env: Environment, targetNames?: readonly string[]): void {
   const missing = needsOf(config, targetNames).filter((need) => !env[need.name])
   if (missing.length === 0) return
-  const lines = missing.map(({ name, target, path }) => `${name}, needed by targets.${target}.${path}`)
+  const lines = missing.map(({ name, target, path }) => `${name} (needed by targets.${target}.${path})`)
   const names = [...new Set(missing.map((need) => need.name))]
-  throw new OnceishError('ENV_MISSING', `set in the environment:\n${lines.join('\n')}`, { details: { names } })
+  throw new OnceishError('ENV_MISSING', `not set in the environment:\n${lines.join('\n')}`, { details: { names } })
 }
 
 function needsOf(config: Config, targetNames: readonly string[] | undefined): Need[] {

@@ -80,9 +80,12 @@ function visit(node: unknown, hasContext: boolean, walk: Walk): void {
     return
   }
   if (!isNode(node)) return
-  if (node.type === 'path') return visitPath(node, hasContext, walk)
-  checkNode(node, hasContext, walk)
-  visitParts(node, hasContext, walk)
+  if (node.type === 'path') {
+    visitPath(node, hasContext, walk)
+  } else {
+    checkNode(node, hasContext, walk)
+    visitParts(node, hasContext, walk)
+  }
 }
 
 function visitPath(path: SyntaxNode, hasContext: boolean, walk: Walk): void {
@@ -115,16 +118,16 @@ function visitParts(node: SyntaxNode, hasContext: boolean, walk: Walk): void {
 }
 
 function checkNode(node: SyntaxNode, hasContext: boolean, walk: Walk): void {
-  if (node.type === 'variable') return checkVariable(String(node.value), hasContext, walk)
+  const text = String(node.value)
+  if (node.type === 'variable') checkVariable(text, hasContext, walk)
   if (hasContext) return
-  if (node.type === 'name') walk.faults.add(`${String(node.value)} is a field of nothing; ${fieldAdvice(node, walk)}`)
+  if (node.type === 'name') walk.faults.add(`${text} is a field of nothing; ${fieldAdvice(text, walk)}`)
   if (node.type === 'wildcard' || node.type === 'descendant') {
-    walk.faults.add(`${String(node.value)} stands for fields of nothing; begin with a variable, as in $payload.*`)
+    walk.faults.add(`${text} stands for fields of nothing; begin with a variable, as in $payload.*`)
   }
 }
 
-function fieldAdvice(node: SyntaxNode, walk: Walk): string {
-  const name = String(node.value)
+function fieldAdvice(name: string, walk: Walk): string {
   const isVariable = (SCOPE_NAMES as readonly string[]).includes(name) || walk.bound.has(name)
   return isVariable ? `write $${name}` : `begin with a variable, as in $payload.${name}`
 }

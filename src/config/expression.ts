@@ -130,7 +130,10 @@ function partsOf(source: string): Part[] {
 }
 
 /** `%}` can stand in a string of the expression too: the first that leaves a whole expression before it closes it. */
-function expressionAt(source: string, start: number): { readonly expression: CompiledExpression; readonly end: number } {
+function expressionAt(
+  source: string,
+  start: number,
+): { readonly expression: CompiledExpression; readonly end: number } {
   let firstFault: unknown
   for (let close = source.indexOf(CLOSE, start); close !== -1; close = source.indexOf(CLOSE, close + 1)) {
     try {

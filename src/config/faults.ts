@@ -22,7 +22,7 @@ export function faultsOf(error: z.ZodError, base = ''): Fault[] {
   return error.issues.flatMap((issue) => faultsOfIssue(issue, base))
 }
 
-export function joinPath(base: string, path: readonly PropertyKey[]): string {
+function joinPath(base: string, path: readonly PropertyKey[]): string {
   let text = base
   for (const step of path) text += typeof step === 'number' ? `[${step}]` : `${text === '' ? '' : '.'}${String(step)}`
   return text

@@ -1,6 +1,7 @@
 // Finds and reads the config file. YAML and JSON are data; TypeScript and JavaScript are the user's own code.
-import { readFile } from 'node:fs/promises'
+
 import { readdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import { createJiti } from 'jiti'
 import { parseDocument } from 'yaml'

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
 import type { Config } from './config.ts'
-import { configInvalid, type Fault, faultsOf, joinPath } from './faults.ts'
+import { configInvalid, type Fault, faultsOf } from './faults.ts'
 import { leaseFaults, targetFaults } from './safety.ts'
 import { duration, section, whole } from './schema-parts.ts'
 import type { TargetDefinition } from './target-definition.ts'
@@ -50,8 +50,7 @@ export function parseConfig(raw: unknown, place: ConfigPlace): Config {
   const optionFaults = parsed.success ? [] : faultsOf(parsed.error)
   const targets = Object.entries(sectionOf(raw, 'targets')).map(([name, written]) => checkTarget(name, written))
   const definitions = targets.flatMap(({ definition }) => (definition === null ? [] : [definition]))
-  const timing = parsed.success ? leaseFaults(parsed.data.worker.leaseMs, definitions) : []
-  const faults = [...optionFaults, ...timing, ...targets.flatMap((target) => target.faults)]
+  const faults = [...optionFaults, ...leaseFaultsOf(raw, definitions), ...targets.flatMap((target) => target.faults)]
   if (!parsed.success || faults.length > 0) throw configInvalid(faults, place.path)
   const { store, namespace, maxPayloadBytes, worker } = parsed.data
   return freezeDeeply({
@@ -62,6 +61,12 @@ export function parseConfig(raw: unknown, place: ConfigPlace): Config {
     worker,
     targets: Object.fromEntries(definitions.map((definition) => [definition.name, definition])),
   })
+}
+
+/** Judged although other options may be faulty. */
+function leaseFaultsOf(raw: unknown, definitions: readonly TargetDefinition[]): Fault[] {
+  const worker = workerSchema.safeParse(sectionOf(raw, 'worker'))
+  return worker.success ? leaseFaults(worker.data.leaseMs, definitions) : []
 }
 
 /** One target given in code, frozen. Throws OnceishError CONFIG_INVALID with every fault. */
@@ -93,13 +98,9 @@ function safetyBeside(name: string, raw: unknown, error: z.ZodError): Fault[] {
   const paths = error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
   )
-  // Where a whole section is amiss, every rule would speak of its absence.
-  if (error.issues.some(({ code, path }) => code !== 'unrecognized_keys' && path.length < 2)) return []
   const read = readTarget(name, paths.reduce<unknown>(without, raw))
   if ('error' in read) return []
-  // A rule about a section that is faulty itself would speak of defaults that nobody chose.
-  const faulty = new Set(paths.map(([head]) => joinPath('', [head ?? ''])))
-  return targetFaults(read.definition).filter(({ path }) => !faulty.has(/^[^.[]*/.exec(path)?.[0] ?? ''))
+  return targetFaults(read.definition, new Set(paths.map(([head]) => String(head))))
 }
 
 /** A copy that lacks the field; a list with a faulty item is left out as a whole. */

@@ -15,23 +15,30 @@ const LEAST_KEY_BITS = 120
 /** Set by the transport itself, or by its framing of the body. */
 const TRANSPORT_HEADERS = new Set(['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'expect'])
 
-type Rule = (target: TargetDefinition) => readonly Fault[]
+type Section = keyof TargetDefinition
+
+interface Rule {
+  readonly check: (target: TargetDefinition) => readonly Fault[]
+  /** Sections whose absence or defaults would mislead it. */
+  readonly weighs: readonly Section[]
+}
 
 const RULES: readonly Rule[] = [
-  templatesFitTheirPlaces,
-  keyIsThereAndSent,
-  headersAreOurs,
-  ladderIsWhole,
-  rungsCanBeClimbed,
-  replayFitsTheWindow,
-  retriesFitTheWindow,
-  keyIsWide,
-  lookupFindsItsRequest,
-  missesAreWorthSomething,
+  { check: templatesFitTheirPlaces, weighs: [] },
+  { check: headersAreOurs, weighs: [] },
+  { check: ladderIsWhole, weighs: ['recovery'] },
+  { check: keyIsWide, weighs: [] },
+  { check: keyIsThereAndSent, weighs: ['idempotency', 'submit'] },
+  { check: rungsCanBeClimbed, weighs: ['recovery', 'lookup', 'idempotency'] },
+  { check: marginCoversACall, weighs: ['idempotency', 'submit'] },
+  { check: retriesFitTheWindow, weighs: ['idempotency', 'submit', 'retry'] },
+  { check: lookupFindsItsRequest, weighs: ['lookup', 'dedupe'] },
+  { check: missesAreWorthSomething, weighs: ['lookup'] },
 ]
 
-export function targetFaults(target: TargetDefinition): Fault[] {
-  return RULES.flatMap((rule) => rule(target))
+/** @param faulty sections with faults of their own, which were left out: what weighs them is not judged. */
+export function targetFaults(target: TargetDefinition, faulty: ReadonlySet<string> = new Set()): Fault[] {
+  return RULES.filter(({ weighs }) => !weighs.some((name) => faulty.has(name))).flatMap(({ check }) => check(target))
 }
 
 /** A lease that ends within a call would let another worker look into it while it runs. */
@@ -61,13 +68,16 @@ function misplaced(place: TemplatePlace, template: CompiledTemplate): Fault[] {
   if (place.part === 'answer' && template.isConstant) {
     return [fault(place.path, 'is constant text; write an expression, as in {% $response.body.id %}')]
   }
-  const faults = [...template.variables].filter((name) => name !== 'env').flatMap((name) => foreignVariable(place, name))
+  const faults = [...template.variables]
+    .filter((name) => name !== 'env')
+    .flatMap((name) => foreignVariable(place, name))
   return [...faults, ...misplacedEnv(place, template)]
 }
 
 function foreignVariable({ path, call, part }: TemplatePlace, name: string): Fault[] {
   if (name === 'response' && part !== 'answer') return [fault(path, '$response is not there before the answer')]
-  if (name === 'taskId' && call === 'submit') return [fault(path, '$taskId is not there before the submit was answered')]
+  if (name === 'taskId' && call === 'submit')
+    return [fault(path, '$taskId is not there before the submit was answered')]
   return []
 }
 
@@ -88,10 +98,14 @@ function keyIsThereAndSent(target: TargetDefinition): Fault[] {
   const submit = places.filter((place) => place.call === 'submit')
   const isAddressed = variablesOf(submit.filter(({ part }) => part === 'url' || part === 'body')).has('key')
   if (idempotency.clientId && !isAddressed) {
-    return [fault('idempotency.clientId', 'needs $key in submit.url or in the body: it is the id that the API is given')]
+    return [
+      fault('idempotency.clientId', 'needs $key in submit.url or in the body: it is the id that the API is given'),
+    ]
   }
   const isSent = idempotency.header !== null || variablesOf(submit.filter(({ part }) => part !== 'answer')).has('key')
-  return isSent ? [] : [fault('idempotency', 'the key is sent nowhere: name a header, or use $key in url, headers or body')]
+  return isSent
+    ? []
+    : [fault('idempotency', 'the key is sent nowhere: name a header, or use $key in url, headers or body')]
 }
 
 const KEYLESS = 'reads $key, and the target has none; add an idempotency section'
@@ -144,7 +158,7 @@ function rungsCanBeClimbed({ recovery, lookup, idempotency }: TargetDefinition):
   return faults
 }
 
-function replayFitsTheWindow({ idempotency, submit }: TargetDefinition): Fault[] {
+function marginCoversACall({ idempotency, submit }: TargetDefinition): Fault[] {
   if (typeof idempotency?.rememberedForMs !== 'number') return []
   const { marginMs, arrivalMs } = idempotency
   const least = submit.timeoutMs + arrivalMs

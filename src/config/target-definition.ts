@@ -5,7 +5,13 @@ import type { Dedupe, FailedFirst, RateLimit, RecoveryRung } from '../core/polic
 
 /** Text that may hold `{% ... %}`; or any JSON whose strings may. */
 export type Template = string
-export type TemplateValue = null | boolean | number | string | readonly TemplateValue[] | { readonly [name: string]: TemplateValue }
+export type TemplateValue =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly TemplateValue[]
+  | { readonly [name: string]: TemplateValue }
 
 export interface KeyFormat {
   readonly kind: 'uuid' | 'hex' | 'sf-string'

@@ -14,6 +14,8 @@ export const ERROR_CODES = {
   PAYLOAD_TOO_LARGE: { exit: 1 },
   LINE_INVALID: { exit: 1 },
   FILE_UNREADABLE: { exit: 1 },
+  FILE_EXISTS: { exit: 1 },
+  FILE_UNWRITABLE: { exit: 1 },
   LOGICAL_HASH_CONFLICT: { exit: 1 },
   REQUEST_NOT_FOUND: { exit: 1 },
   STATE_REFUSED: { exit: 1 },

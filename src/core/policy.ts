@@ -17,6 +17,11 @@ export interface KeyPolicy {
   readonly maxReplays: number
 }
 
+/** Whether the API tells a repeat under the same key; a key that it only stores (a reference to look up by) proves nothing. */
+export function tellsRepeats(key: KeyPolicy | null): key is KeyPolicy {
+  return key !== null && (key.clientId || key.rememberedForMs !== null)
+}
+
 export interface LookupPolicy {
   /** Covers the latest arrival of bytes already sent plus the lookup's lag. */
   readonly settleMs: number

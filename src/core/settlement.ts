@@ -2,7 +2,7 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import type { TargetPolicy } from './policy.ts'
+import { type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type StoredState, type TaskState } from './task-state.ts'
 
 /** The end of one attempt, as the worker that made the call saw it. */
@@ -98,7 +98,7 @@ function settleOlder(row: TaskState, result: AttemptResult, context: SettleConte
   if (isTask(outcome)) {
     const taskId = taskIdOf(outcome)
     if (row.state === 'dead' || row.state === 'canceled') return confirmOrOrphan(row, result)
-    const sameKey = result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
+    const sameKey = tellsRepeats(context.policy.key) && result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
     if (sameKey || row.state === 'queued') return submit(row, outcome, taskId, context, 'late_answer')
     if (row.olderTaskId !== null && row.olderTaskId !== taskId) return confirmOrOrphan(row, result)
     return keepOlder(row, result, taskId)

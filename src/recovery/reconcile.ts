@@ -95,7 +95,10 @@ export function createReconciler(options: ReconcilerOptions) {
       case 'undetermined':
         return undetermined(current, result)
       case 'miss':
-        return current.isSameOrigin ? judgeMiss(current, result.evidence, settledForMs, startedAt) : next('account_changed')
+        // Another account's listing says nothing of ours.
+        return current.isSameOrigin
+          ? judgeMiss(current, result.evidence, settledForMs, startedAt)
+          : undetermined(current, { kind: 'undetermined', retryAfterMs: null, evidence: result.evidence })
     }
   }
 
@@ -112,7 +115,8 @@ export function createReconciler(options: ReconcilerOptions) {
     const closesAt = windowClosesAt(row, policy)
     const at = clock.wallNow() + wait
     const yields = canReplay(current) && (row.backoffStep >= UNDETERMINED_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
-    return yields ? next('lookup_undetermined') : pending(later(row, policy, at, 'lookup_undetermined', result.evidence))
+    const reason = current.isSameOrigin ? 'lookup_undetermined' : 'account_changed'
+    return yields ? next(reason) : pending(later(row, policy, at, reason, result.evidence))
   }
 
   function canReplay({ row, policy, isSameOrigin }: Case): boolean {

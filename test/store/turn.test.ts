@@ -48,7 +48,7 @@ test('claims go by priority, then due time, then id, over all targets', async ()
     if (calls.length === 0) break
     order.push(JSON.parse(calls[0]?.payload ?? '').n)
   }
-  expect(order).toEqual([2, 3, 5, 1, 4])
+  expect(order).toEqual([5, 2, 3, 1, 4])
   await world.store.close()
 })
 

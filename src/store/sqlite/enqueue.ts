@@ -25,7 +25,7 @@ export function enqueueAll(sql: Statements, requests: readonly NewRequest[], now
 }
 
 function enqueueOne(sql: Statements, request: NewRequest, now: number): EnqueueResult {
-  const dueAt = request.dueAt === null || request.dueAt <= now ? now : request.dueAt
+  const dueAt = request.dueAt ?? now
   const requestId = insertRequest(sql, request, dueAt, now)
   const generation = sql.claimHash.get(request.ledgerHash, request.payloadHash, requestId) as number | undefined
   if (generation === undefined) {

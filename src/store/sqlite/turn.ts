@@ -18,6 +18,8 @@ const EXPIRE_A_TURN = 200
 /** Gives each settlement a savepoint of its own; the plain path has none, since it is a third faster. */
 export type Guard = <T>(work: () => T) => T
 
+type Writing = Omit<Turn, 'paused'>
+
 export interface Turn {
   readonly sql: Statements
   readonly input: TurnInput
@@ -28,18 +30,19 @@ export interface Turn {
 }
 
 export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null): TurnResult {
-  const turn: Turn = {
+  const writing: Writing = {
     sql,
     input,
     word: { now: input.now(), actor: `worker:${input.worker.name}` },
     owner: ownerOf(input.worker),
     highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
-    paused: new Set(sql.pausedTargets.all() as string[]),
   }
-  const settled = input.results.map((result) => settle(turn, result, guard))
-  const lost = input.renewals.filter((call) => !renew(turn, call))
-  const expired = expireLeases(turn)
-  const promoted = promote(turn)
+  const settled = input.results.map((result) => settle(writing, result, guard))
+  const lost = input.renewals.filter((call) => !renew(writing, call))
+  const expired = expireLeases(writing)
+  const promoted = promote(writing)
+  // Read after the settlements: a blocked answer of this turn closes its target for this turn's claims.
+  const turn: Turn = { ...writing, paused: new Set(sql.pausedTargets.all() as string[]) }
   const decided = input.reconciliations.map((reconciliation) => reconcile(turn, reconciliation))
   const recalls = decided.flatMap((one) => one.calls)
   const claimed = claimReady(turn, input.claim.slots - recalls.length)
@@ -62,7 +65,7 @@ export function ownerOf(worker: { name: string; boot: string }): string {
   return `${worker.name}:${worker.boot}`
 }
 
-function settle(turn: Turn, result: AttemptResult, guard: Guard | null): SettledRow {
+function settle(turn: Writing, result: AttemptResult, guard: Guard | null): SettledRow {
   if (guard === null) return settleOne(turn, result)
   try {
     return guard(() => settleOne(turn, result))
@@ -72,7 +75,7 @@ function settle(turn: Turn, result: AttemptResult, guard: Guard | null): Settled
   }
 }
 
-function settleOne(turn: Turn, result: AttemptResult): SettledRow {
+function settleOne(turn: Writing, result: AttemptResult): SettledRow {
   const { sql, word } = turn
   if (settlePlainly(turn, result)) return settledRow(result, 'submitted', null, true)
   const row = readTaskState(sql, result.requestId)
@@ -89,7 +92,7 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
 }
 
 /** First attempt, accepted, nothing else known of the row: two statements. */
-function settlePlainly(turn: Turn, result: AttemptResult): boolean {
+function settlePlainly(turn: Writing, result: AttemptResult): boolean {
   const { outcome } = result
   if (outcome.kind !== 'accepted') return false
   const { now } = turn.word
@@ -112,7 +115,7 @@ function brief(evidence: Evidence): Evidence {
   return evidence.status === undefined ? { phase: evidence.phase } : { phase: evidence.phase, status: evidence.status }
 }
 
-function holdUnsettled(turn: Turn, result: AttemptResult, error: unknown): SettledRow {
+function holdUnsettled(turn: Writing, result: AttemptResult, error: unknown): SettledRow {
   const row = readTaskState(turn.sql, result.requestId)
   const note = `the answer could not be written: ${(error as Error).message}`
   if (row === null || (row.state !== 'invoking' && row.state !== 'unknown')) return settledRow(result, 'held', note, false)
@@ -129,13 +132,13 @@ function settledRow(result: AttemptResult, state: SettledRow['state'], reason: s
   return { requestId: result.requestId, attempt: result.attempt, target: result.target, outcome: result.outcome.kind, state, reason, applied }
 }
 
-function renew(turn: Turn, call: { requestId: number; attempt: number; nonce: string }): boolean {
+function renew(turn: Writing, call: { requestId: number; attempt: number; nonce: string }): boolean {
   const until = turn.word.now + turn.input.leaseMs
   return turn.sql.renewIfHeld.run(until, call.requestId, call.attempt, call.nonce, turn.owner).changes > 0
 }
 
 /** A lease that ran out permits investigation, never a call. */
-function expireLeases(turn: Turn): number {
+function expireLeases(turn: Writing): number {
   const { sql, word } = turn
   const rows = sql.expiredLeases.all(word.now, EXPIRE_A_TURN) as TaskStateRow[]
   for (const stored of rows) {
@@ -156,7 +159,7 @@ function expireLeases(turn: Turn): number {
   return rows.length
 }
 
-function promote(turn: Turn): number {
+function promote(turn: Writing): number {
   const { sql, word } = turn
   const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as { due_at: number; request_id: number; target: string; rank: number }[]
   for (const row of due) {

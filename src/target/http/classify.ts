@@ -1,8 +1,10 @@
 // From a verdict to an outcome: what one call proved. Pure. When in doubt it says so: only a status that surely means
 // "no effect", or the target's own rules, may lead to another call.
 import { type CompiledTemplate, compileTemplate, type ExpressionScope } from '../../config/expression.ts'
+import { policyOf } from '../../config/policy.ts'
 import type { TargetDefinition } from '../../config/target-definition.ts'
 import type { Outcome, OutcomeKind } from '../../core/outcome.ts'
+import { tellsRepeats } from '../../core/policy.ts'
 import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
 import { evidenceOf } from './evidence.ts'
 import { type ResponseFacts, readAnswer, taskIdText } from './extract.ts'
@@ -23,6 +25,8 @@ export interface AnswerRules {
   readonly taskId: CompiledTemplate | null
   readonly existsOurs: CompiledTemplate | null
   readonly hasKey: boolean
+  /** A key that the API only stores, to be looked up by, makes no repeat safe. */
+  readonly tellsRepeats: boolean
   readonly clientId: boolean
   readonly limitStatuses: ReadonlySet<number>
   readonly limitHeaders: readonly string[]
@@ -60,6 +64,7 @@ export function compileRules(definition: TargetDefinition): AnswerRules {
     taskId,
     existsOurs,
     hasKey: definition.idempotency !== null,
+    tellsRepeats: tellsRepeats(policyOf(definition).key),
     clientId: definition.idempotency?.clientId ?? false,
     limitStatuses: new Set(definition.rateLimit.statuses),
     limitHeaders: definition.rateLimit.headers,
@@ -127,7 +132,7 @@ function byStatus(reading: AnswerReading): Outcome {
   if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
   if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
   // A gateway may say 503 after the API acted; with a wait in it and a key to repeat under, it is a refusal.
-  if (status === 503 && rules.hasKey && reading.retryAfterMs !== null) return notExecuted(reading, false, 'default')
+  if (status === 503 && rules.tellsRepeats && reading.retryAfterMs !== null) return notExecuted(reading, false, 'default')
   const note = status >= 300 && status < 400 ? 'redirects are not followed' : undefined
   return unknown(isExecuted(status, rules), reading.waitMs, reading.evidence('default', note))
 }

@@ -58,6 +58,7 @@ describe('a status, where the target says nothing', () => {
 
   it.each([
     ['without a key', {}, WAIT],
+    ['with a key that the API only stores', { idempotency: { rememberedForMs: null } }, WAIT],
     ['without a wait', KEYED, {}],
     ['with a wait that says nothing', KEYED, { 'retry-after': 'soon' }],
   ] as const)('503 %s is unknown', (_, parts, headers) => {

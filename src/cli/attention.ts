@@ -1,0 +1,71 @@
+// What in the store waits for a person, and the command to run next for each.
+import type { StoreStatus } from '../store/store.ts'
+import { plural, relative, table } from './print.ts'
+
+export interface Attention {
+  readonly held: number
+  readonly dead: number
+  /** Queued rows of paused targets. */
+  readonly paused: number
+  readonly pausedTargets: readonly string[]
+  /** Queued rows of targets that the config does not name. */
+  readonly unroutable: number
+  readonly unroutableTargets: readonly string[]
+}
+
+/** @param served null: the whole store. */
+export function attentionOf(
+  status: StoreStatus,
+  known: readonly string[],
+  served: readonly string[] | null,
+): Attention {
+  const attention = {
+    held: 0,
+    dead: 0,
+    paused: 0,
+    pausedTargets: [] as string[],
+    unroutable: 0,
+    unroutableTargets: [] as string[],
+  }
+  for (const [name, { states, paused }] of Object.entries(status.targets)) {
+    if (served !== null && !served.includes(name)) continue
+    const queued = (states.ready ?? 0) + (states.scheduled ?? 0)
+    attention.held += states.held ?? 0
+    attention.dead += states.dead ?? 0
+    if (!known.includes(name)) {
+      attention.unroutable += queued
+      if (queued > 0) attention.unroutableTargets.push(name)
+    } else if (paused) {
+      attention.paused += queued
+      attention.pausedTargets.push(name)
+    }
+  }
+  return attention
+}
+
+export function needsPerson({ held, dead, paused, unroutable }: Attention): boolean {
+  return held + dead + paused + unroutable > 0
+}
+
+/** Lines for people; none where nothing waits. */
+export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
+  const { held, dead, pausedTargets, unroutable, unroutableTargets } = attention
+  const rows: [string, string][] = []
+  if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
+  if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
+  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${name}`)])
+  if (unroutable > 0) {
+    rows.push([
+      `${plural(unroutable, 'row')} of targets that the config does not name (${unroutableTargets.join(', ')})`,
+      next(`list --target ${unroutableTargets[0] ?? ''}`),
+    ])
+  }
+  return rows.length === 0 ? [] : ['', table(['needs a person', 'next'], rows)]
+}
+
+function pauseLine(name: string, status: StoreStatus): string {
+  const { pausedAt = null, pausedBy, pauseReason, states } = status.targets[name] ?? {}
+  const queued = (states?.ready ?? 0) + (states?.scheduled ?? 0)
+  const why = pauseReason ? `: ${pauseReason}` : ''
+  return `${name} is paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, Date.now())}${why} (${queued} queued)`
+}

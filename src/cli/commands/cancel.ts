@@ -1,0 +1,18 @@
+import type { Command } from 'commander'
+import { example, requestIds } from '../arguments.ts'
+import { withExistingStore } from '../context.ts'
+import { tellEach } from '../operator-result.ts'
+
+export function addCancel(program: Command): void {
+  program
+    .command('cancel')
+    .description('cancel requests; one in doubt is looked up first, and canceled at the API where it is found')
+    .argument('<id...>', 'request ids', requestIds)
+    .option('--note <text>', 'kept with the event')
+    .addHelpText('after', example('onceish cancel 17 18 --note "ordered twice"'))
+    .action((ids: number[], { note }: { note?: string }, command: Command) =>
+      withExistingStore(command, (context) =>
+        tellEach(context, ids, (id) => context.once.cancel(id, note === undefined ? {} : { note })),
+      ),
+    )
+}

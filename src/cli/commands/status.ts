@@ -1,0 +1,58 @@
+import type { Command } from 'commander'
+import type { Config } from '../../config/config.ts'
+import { REQUEST_STATES } from '../../core/task-state.ts'
+import type { StoreStatus, TargetStatus } from '../../store/store.ts'
+import { example } from '../arguments.ts'
+import { attentionLines, attentionOf } from '../attention.ts'
+import { type Context, withExistingStore } from '../context.ts'
+import { print, printJson, relative, table } from '../print.ts'
+
+export function addStatus(program: Command): void {
+  program
+    .command('status')
+    .description('how many requests are in which state, and what needs a person')
+    .addHelpText('after', example('onceish status', 'onceish status --json'))
+    .action((_options: object, command: Command) =>
+      withExistingStore(command, async (context) => {
+        const status = await context.once.status()
+        if (context.isJson) printJson(toJson(status, context.config))
+        else printStatus(status, context)
+      }),
+    )
+}
+
+const NOTHING: TargetStatus = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+
+/** Those of the config first, in its order. */
+function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
+  const known = Object.fromEntries(Object.keys(config.targets).map((name) => [name, NOTHING]))
+  return { ...known, ...status.targets }
+}
+
+function toJson(status: StoreStatus, config: Config): object {
+  const { states, oldestReady, oldestUnknown } = status
+  const { held, dead, unroutable } = attentionOf(status, Object.keys(config.targets), null)
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, held, dead, unroutable }
+}
+
+function printStatus(status: StoreStatus, { config, next }: Context): void {
+  const now = Date.now()
+  const shown = REQUEST_STATES.filter((state) => status.states[state])
+  const targets = Object.entries(allTargets(status, config))
+  const rows = targets.map(([name, { states, paused }]) => [
+    name,
+    ...shown.map((state) => states[state] ?? 0),
+    remark(name, paused, config),
+  ])
+  if (rows.length > 1) rows.push(['all', ...shown.map((state) => status.states[state] ?? 0), null])
+  print(table(['target', ...shown, 'remark'], rows))
+  if (shown.length === 0) print('', 'no requests yet')
+  if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
+  if (status.oldestUnknown !== null) print('', `oldest unknown: in doubt since ${relative(status.oldestUnknown, now)}`)
+  print(...attentionLines(attentionOf(status, Object.keys(config.targets), null), status, next))
+}
+
+function remark(name: string, paused: boolean, config: Config): string | null {
+  if (!Object.hasOwn(config.targets, name)) return 'not in the config'
+  return paused ? 'paused' : null
+}

@@ -1,0 +1,97 @@
+import type { Command } from 'commander'
+import type { TargetDefinition } from '../../config/target-definition.ts'
+import { hasCode } from '../../core/errors.ts'
+import type { StoreStatus } from '../../store/store.ts'
+import { example } from '../arguments.ts'
+import { readSettings, type Settings, withStore } from '../context.ts'
+import { duration, fields, print, printJson, relative } from '../print.ts'
+import { kindOf, promiseOf } from '../promise.ts'
+
+export function addTargets(program: Command): void {
+  program
+    .command('targets')
+    .description(
+      'the targets of the config: what recovery does with each, and what is promised under which assumptions',
+    )
+    .addHelpText('after', example('onceish targets'))
+    .action(async (_options: object, command: Command) => {
+      const settings = await readSettings(command)
+      const status = await statusOf(settings)
+      const targets = Object.values(settings.config.targets).map((definition) => describe(definition, status))
+      if (settings.isJson) for (const target of targets) printJson(target)
+      else if (targets.length === 0) print('the config names no target')
+      else print(targets.map(block).join('\n\n'))
+    })
+}
+
+/** Null before the first request: the config can be read without a database. */
+async function statusOf(settings: Settings): Promise<StoreStatus | null> {
+  let status: StoreStatus | null = null
+  try {
+    await withStore(settings, { create: false }, async ({ once }) => {
+      status = await once.status()
+    })
+  } catch (error) {
+    if (!hasCode(error, 'STORE_NOT_FOUND')) throw error
+  }
+  return status
+}
+
+function describe(definition: TargetDefinition, status: StoreStatus | null) {
+  const { name, submit, idempotency, lookup, recovery, dedupe } = definition
+  const { paused = false, pausedAt = null, pausedBy = null, pauseReason = null } = status?.targets[name] ?? {}
+  return {
+    target: name,
+    kind: kindOf(definition),
+    method: submit.method,
+    url: withoutCredentials(submit.url),
+    recovery,
+    rememberedForMs: idempotency?.rememberedForMs ?? null,
+    marginMs: typeof idempotency?.rememberedForMs === 'number' ? idempotency.marginMs : null,
+    settleMs: lookup?.settleMs ?? null,
+    misses: lookup?.misses ?? null,
+    missMeans: lookup?.missMeans ?? null,
+    dedupe,
+    promise: promiseOf(definition),
+    paused,
+    pausedAt,
+    pausedBy,
+    pauseReason,
+  }
+}
+
+function withoutCredentials(url: string): string {
+  return url.replace(/^([a-z][a-z\d+.-]*:\/\/)[^/?#]*@/i, '$1')
+}
+
+type Described = ReturnType<typeof describe>
+
+function block(target: Described): string {
+  const facts = fields([
+    ['kind', target.kind],
+    ['call', `${target.method} ${target.url}`],
+    ['recovery', target.recovery.join(' -> ')],
+    ['window', windowOf(target)],
+    ['lookup', lookupOf(target)],
+    ['promise', target.promise],
+    ['state', stateOf(target)],
+  ])
+  return `${target.target}\n${facts.replaceAll(/^/gm, '  ')}`
+}
+
+function windowOf({ rememberedForMs, marginMs }: Described): string | null {
+  if (rememberedForMs === null) return null
+  if (rememberedForMs === 'forever' || marginMs === null) return 'forever'
+  return `${duration(rememberedForMs)}, less a margin of ${duration(marginMs)}`
+}
+
+function lookupOf({ settleMs, misses, missMeans }: Described): string | null {
+  if (settleMs === null) return null
+  const after = missMeans === 'absent' ? 'mean that it never arrived' : 'prove nothing'
+  return `settled after ${duration(settleMs)}; then ${misses} misses ${after}`
+}
+
+function stateOf({ paused, pausedAt, pausedBy, pauseReason }: Described): string {
+  if (!paused) return 'open'
+  return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, Date.now())}${pauseReason === null ? '' : `: ${pauseReason}`}`
+}

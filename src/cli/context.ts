@@ -1,0 +1,98 @@
+// What every command starts with: the global options, the whole config, and the store behind it, closed at the end.
+import { userInfo } from 'node:os'
+import type { Command } from 'commander'
+import type { Config } from '../config/config.ts'
+import { assertEnvSet, readEnvironment } from '../config/environment.ts'
+import { loadConfig } from '../config/load-config.ts'
+import { OnceishError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import { didYouMean } from '../core/suggest.ts'
+import { type Onceish, openOnceish } from '../onceish.ts'
+import { createLog } from './log.ts'
+
+export interface GlobalOptions {
+  readonly config?: string
+  readonly store?: string
+  readonly json?: boolean
+}
+
+export interface Settings {
+  readonly config: Config
+  readonly isJson: boolean
+  readonly log: Log
+  readonly actor: string
+  /** A command to run next, with the same config and store as this one. */
+  readonly next: (words: string) => string
+}
+
+export interface Context extends Settings {
+  readonly once: Onceish
+}
+
+/** Before anything is opened or made. @throws OnceishError CONFIG_*, USAGE */
+export async function readSettings(command: Command): Promise<Settings> {
+  const options = command.optsWithGlobals<GlobalOptions>()
+  const log = createLog()
+  return {
+    config: await loadConfig({ file: options.config, store: options.store }),
+    isJson: options.json ?? false,
+    log,
+    actor: `cli:${userName()}`,
+    next: (words) => nextCommand(words, options),
+  }
+}
+
+/** @param options.create makes a missing database. */
+export async function withStore(
+  settings: Settings,
+  options: { create: boolean },
+  run: (context: Context) => Promise<void>,
+): Promise<void> {
+  const { config, log, actor } = settings
+  const once = await openOnceish({ config, log, actor, ...options })
+  try {
+    await run({ ...settings, once })
+  } finally {
+    await once.close()
+  }
+}
+
+/** For commands that need nothing between the config and an existing store. */
+export async function withExistingStore(command: Command, run: (context: Context) => Promise<void>): Promise<void> {
+  await withStore(await readSettings(command), { create: false }, run)
+}
+
+/** @throws OnceishError TARGET_UNKNOWN */
+export function requireTarget(config: Config, name: string): void {
+  const known = Object.keys(config.targets)
+  if (known.includes(name)) return
+  const hint = didYouMean(name, known) || ` (known: ${known.join(', ') || 'none'})`
+  throw new OnceishError('TARGET_UNKNOWN', `the config names no target "${name}"${hint}`)
+}
+
+/** The targets that a worker serves, checked before a database is made. @throws OnceishError TARGET_UNKNOWN, ENV_MISSING */
+export function requireServed(config: Config, names: readonly string[] | undefined): readonly string[] {
+  for (const name of names ?? []) requireTarget(config, name)
+  const served = names ?? Object.keys(config.targets)
+  assertEnvSet(config, readEnvironment(), served)
+  return served
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return 'unknown' // a user id without an entry, as in some containers
+  }
+}
+
+function nextCommand(words: string, { config, store }: GlobalOptions): string {
+  const options = Object.entries({ config, store }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name} ${quoted(value)}`],
+  )
+  return ['onceish', words, ...options].join(' ')
+}
+
+function quoted(text: string): string {
+  return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+}

@@ -1,0 +1,24 @@
+// What onceish promises for a target and under which assumptions, in words, from its description alone.
+import type { TargetDefinition } from '../config/target-definition.ts'
+import { duration } from './print.ts'
+
+export type TargetKind = 'client id' | 'keyed' | 'lookup only' | 'opaque'
+
+export function kindOf({ idempotency, lookup }: TargetDefinition): TargetKind {
+  if (idempotency?.clientId) return 'client id'
+  if (idempotency !== null && (idempotency.header !== null || idempotency.rememberedForMs !== null)) return 'keyed'
+  return lookup === null ? 'opaque' : 'lookup only'
+}
+
+export function promiseOf({ idempotency, lookup, recovery }: TargetDefinition): string {
+  const remembered = recovery.includes('replay') ? (idempotency?.rememberedForMs ?? null) : null
+  const within =
+    remembered === null
+      ? ''
+      : remembered === 'forever'
+        ? ' as long as the API remembers'
+        : ` within ${duration(remembered)}`
+  const callsAgain = lookup !== null && recovery.includes('lookup') && lookup.missMeans === 'absent'
+  if (callsAgain) return `exactly 1${within}, given a truthful lookup settled after ${duration(lookup.settleMs)}`
+  return remembered === null ? 'at most 1 without your word' : `exactly 1${within}`
+}

@@ -1,0 +1,116 @@
+// Runs a worker (or a recovery) to its end or to a signal, then says what it did and what needs a person.
+import type { Worker, WorkerReport } from '../consumer/worker.ts'
+import { REQUEST_STATES, type RequestState } from '../core/task-state.ts'
+import type { StoreStatus } from '../store/store.ts'
+import { attentionLines, attentionOf, needsPerson } from './attention.ts'
+import type { Context } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { duration, print, printJson, table } from './print.ts'
+import { type Progress, startProgress } from './progress.ts'
+
+export interface RunOptions {
+  readonly served: readonly string[]
+  /** The targets were named: the rest of the store is not spoken of. */
+  readonly isPart: boolean
+  /** It ends by itself: a bar shows how far it is. */
+  readonly ends: boolean
+  readonly start: (onProgress: (report: WorkerReport) => void) => Promise<Worker>
+}
+
+type States = Partial<Record<RequestState, number>>
+
+export async function runWorker(context: Context, options: RunOptions): Promise<void> {
+  const { once, isJson } = context
+  const startedAt = performance.now()
+  const signals = listenForSignals()
+  const owed = options.ends ? owedRows(servedStates(await once.status(), options.served)) : 0
+  const progress = options.ends
+    ? startProgress({ isJson, format: '{bar} {value}/{total} requests{note}', total: owed })
+    : null
+  try {
+    const worker = await options.start((report) => progress && showProgress(progress, report, owed))
+    signals.onFirst(() => void worker.stop().catch(() => {})) // `done` rejects with the same
+    const report = await worker.done
+    progress?.stop()
+    const status = await once.status()
+    printReport(context, options, { report, status, ms: Math.round(performance.now() - startedAt) })
+    process.exitCode = signals.exitCode() ?? (options.ends ? attentionExit(context, options, status) : EXIT.done)
+  } finally {
+    progress?.stop()
+    signals.release()
+  }
+}
+
+/** The first signal asks for a clean stop; the second ends the process at once. */
+function listenForSignals() {
+  let code: number | null = null
+  let stop: (() => void) | null = null
+  const hear = (signal: 'SIGINT' | 'SIGTERM') => {
+    if (code !== null) process.exit(code)
+    code = EXIT[signal]
+    stop?.()
+  }
+  process.on('SIGINT', hear).on('SIGTERM', hear)
+  return {
+    onFirst: (action: () => void) => {
+      stop = action
+      if (code !== null) action()
+    },
+    exitCode: () => code,
+    release: () => process.off('SIGINT', hear).off('SIGTERM', hear),
+  }
+}
+
+function showProgress(progress: Progress, report: WorkerReport, owed: number): void {
+  const { submitted = 0, dead = 0, held = 0, canceled = 0 } = report.settled
+  const done = submitted + dead + held + canceled
+  const note = held + dead > 0 ? `, ${held} held, ${dead} dead` : ''
+  progress.update(done, Math.max(owed, done), note)
+}
+
+export function servedStates(status: StoreStatus, served: readonly string[]): States {
+  const states: States = {}
+  for (const name of served) {
+    for (const [state, count] of Object.entries(status.targets[name]?.states ?? {}) as [RequestState, number][]) {
+      states[state] = (states[state] ?? 0) + count
+    }
+  }
+  return states
+}
+
+function owedRows({ ready = 0, scheduled = 0, invoking = 0, unknown = 0 }: States): number {
+  return ready + scheduled + invoking + unknown
+}
+
+function attention({ config }: Context, { served, isPart }: RunOptions, status: StoreStatus) {
+  return attentionOf(status, Object.keys(config.targets), isPart ? served : null)
+}
+
+function attentionExit(context: Context, options: RunOptions, status: StoreStatus): number {
+  return needsPerson(attention(context, options, status)) ? EXIT.needsPerson : EXIT.done
+}
+
+function printReport(
+  context: Context,
+  options: RunOptions,
+  { report, status, ms }: { report: WorkerReport; status: StoreStatus; ms: number },
+): void {
+  const { calls, adopted, replayed, requeued, held } = report
+  const states = servedStates(status, options.served)
+  if (context.isJson) return printJson({ states, calls, adopted, replayed, requeued, held, ms })
+  print(
+    table(
+      ['state', 'requests'],
+      REQUEST_STATES.flatMap((state) => (states[state] ? [[state, states[state]]] : [])),
+    ),
+  )
+  print(
+    '',
+    `${calls} calls, ${adopted} adopted, ${replayed} replayed, ${requeued} called again after a settled miss, ${held} held; took ${took(ms)}`,
+  )
+  print(...attentionLines(attention(context, options, status), status, context.next))
+}
+
+function took(ms: number): string {
+  return ms < 1000 ? duration(ms) : `${(ms / 1000).toFixed(1)}s`
+}

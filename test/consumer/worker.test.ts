@@ -1,0 +1,250 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { createSpill } from '../../src/consumer/spill.ts'
+import { OnceishError } from '../../src/core/errors.ts'
+import { type Onceish, openOnceish } from '../../src/onceish.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
+import { accepted, answer } from '../support/store.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { handMadeWorker } from '../support/worker.ts'
+
+let api: Api
+let lastN = 0
+beforeAll(async () => {
+  api = await startApi()
+})
+afterAll(() => api.stop())
+
+/** Unique over this file, so that the shared oracle can tell requests apart. */
+const fresh = () => ++lastN
+
+async function open(overrides: RawConfig = {}, path = join(tempDir(), 'jobs.db')): Promise<Onceish> {
+  const once = await openOnceish({ config: { ...configFor(api.origin, overrides), store: path } })
+  onTestFinished(() => once.close())
+  return once
+}
+
+async function effectsOf(n: number) {
+  return (await api.oracle()).effects.filter((effect) => effect.n === n)
+}
+
+async function callsOf(n: number) {
+  return (await api.oracle()).calls.filter((call) => call.n === n)
+}
+
+const DRAIN = { drain: { horizonMs: 3_600_000 } }
+
+test('with concurrency 1 the calls go out one by one, by priority, due time and id', async () => {
+  const once = await open()
+  const wanted: { n: number; priority: number; runAt: number }[] = []
+  for (let i = 0; i < 40; i++) wanted.push({ n: fresh(), priority: i % 3, runAt: 1000 + ((i * 7) % 5) })
+  await once.enqueueMany(wanted.map(({ n, ...request }) => ({ target: 'renders', payload: { n }, ...request })))
+  const worker = await once.startWorker({ ...DRAIN, concurrency: 1 })
+  await worker.done
+  const order = wanted.toSorted((a, b) => b.priority - a.priority || a.runAt - b.runAt || a.n - b.n).map(({ n }) => n)
+  const called = (await api.oracle()).calls.map((call) => call.n).filter((n) => order.includes(n as number))
+  expect(called).toEqual(order)
+})
+
+test('a worker whose event loop was blocked beyond its lease does not write; another makes the one call', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const blocked = await open({}, path)
+  const n = fresh()
+  await blocked.enqueue({ target: 'messages', payload: { n } })
+  let blocks = 1
+  const worker = await blocked.startWorker({
+    ...DRAIN,
+    onProgress: ({ calls }) => {
+      // Right after the claim's commit, before the dial can end.
+      if (calls === 0 || blocks-- !== 1) return
+      const until = performance.now() + 1700
+      while (performance.now() < until);
+    },
+  })
+  const report = await worker.done
+  expect(report.calls).toBeGreaterThan(1)
+  expect(await callsOf(n)).toHaveLength(1)
+  const { events, state, attempts } = (await blocked.get(1)) ?? {}
+  expect(state).toBe('submitted')
+  expect(attempts).toBe(1)
+  expect(events?.map((event) => event.kind)).toContain('not_executed')
+})
+
+test('answers that the store cannot take are kept, spilled, and settled when it can again; nothing is claimed meanwhile', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  const once = await open({}, path)
+  const [first, second] = [fresh(), fresh()]
+  await once.enqueue({ target: 'messages', payload: { n: first }, priority: 1 })
+  await once.enqueue({ target: 'messages', payload: { n: second } })
+  let isFull = false
+  let claimsWhileFull = 0
+  const full: Store = {
+    ...store,
+    turn: (input) => {
+      if (input.results.length > 0 && claimsWhileFull === 0) isFull = true
+      if (!isFull) return store.turn(input)
+      claimsWhileFull += input.claim.slots > 0 ? 1 : 0
+      return Promise.reject(new OnceishError('STORE_FULL', 'no space'))
+    },
+  }
+  const worker = handMadeWorker(full, configFor(api.origin), { concurrency: 1 })
+  onTestFinished(async () => {
+    isFull = false
+    await worker.stop()
+    await worker.closeTargets()
+  })
+  const spills = () => readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))
+  await waitFor(() => spills().length === 1, { what: 'the spill file' })
+  expect(await callsOf(second)).toEqual([])
+  expect(claimsWhileFull).toBeLessThanOrEqual(1) // the turn that failed first
+  isFull = false
+  await waitFor(async () => (await once.status()).states.submitted === 2, { what: 'both to be submitted' })
+  await waitFor(() => spills().length === 0, { what: 'the spill file to go' })
+  expect(await effectsOf(first)).toHaveLength(1)
+})
+
+test('what a dead worker has spilled is read back as late answers', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const once = await open({}, path)
+  const n = fresh()
+  await once.enqueue({ target: 'messages', payload: { n } })
+  const store = await openStore(path, { create: false, now: Date.now() })
+  const { incarnation } = await store.facts()
+  const claimed = await store.turn({
+    now: () => Date.now() - 10_000, latestNow: Date.now, worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000, results: [], renewals: [],
+    reconciliations: [], investigate: { slots: 0, targets: null }, policyOf: () => undefined, random: Math.random,
+    claim: {
+      slots: 1,
+      targets: [{ name: 'messages', policy: (await import('../support/store.ts')).OPAQUE }],
+      prepare: () => ({ kind: 'prepared', key: null, targetVersion: 'v', call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: '', fingerprint: '', account: null } }),
+    },
+  }) // biome-ignore format: one turn of a worker that is gone
+  await store.close()
+  const call = claimed.calls[0]
+  if (call === undefined) throw new Error('nothing was claimed')
+  createSpill({ storePath: path, incarnation, boot: 'dead' }).write([answer(call, accepted('SM-spilled'))])
+  createSpill({ storePath: path, incarnation: 'another store', boot: 'other' }).write([answer(call, accepted('SM-foreign'))])
+  const worker = await once.startWorker(DRAIN)
+  await worker.done
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
+  expect(existsSync(`${path}.spill-dead.ndjson`)).toBe(false)
+  expect(existsSync(`${path}.spill-other.ndjson`)).toBe(true)
+  expect(await callsOf(n)).toEqual([])
+})
+
+test('stop waits for the calls in flight and claims no more', async () => {
+  const once = await open({ worker: { concurrency: 1, leaseMs: 1500, graceMs: 5000 } })
+  const [first, second] = [fresh(), fresh()]
+  await once.enqueue({ target: 'messages', payload: { n: first, fault: 'slow:300' }, priority: 1 })
+  await once.enqueue({ target: 'messages', payload: { n: second } })
+  const worker = await once.startWorker()
+  await waitFor(async () => (await callsOf(first)).length === 1, { what: 'the first call' })
+  await worker.stop()
+  expect((await once.status()).states).toEqual({ submitted: 1, ready: 1 })
+  expect(await callsOf(second)).toEqual([])
+})
+
+test('a call that outlasts the grace ends in doubt, on record', async () => {
+  const once = await open({ worker: { concurrency: 1, leaseMs: 1500, graceMs: 50 } })
+  const n = fresh()
+  await once.enqueue({ target: 'messages', payload: { n, fault: 'slow:800' } })
+  const worker = await once.startWorker()
+  await waitFor(async () => (await callsOf(n)).length === 1, { what: 'the call' })
+  await worker.stop()
+  expect(await once.get(1)).toMatchObject({ state: 'unknown', taskState: { leaseOwner: null } })
+})
+
+test('refused credentials pause the target with its queue whole, and resume goes on', async () => {
+  const once = await open({ worker: { concurrency: 1, leaseMs: 1500, graceMs: 1000 } })
+  const [first, second] = [fresh(), fresh()]
+  await once.enqueue({ target: 'renders', payload: { n: first, fault: '401' }, priority: 1 })
+  await once.enqueue({ target: 'renders', payload: { n: second } })
+  const blocked = await once.startWorker(DRAIN)
+  await blocked.done
+  expect(await once.status()).toMatchObject({ states: { ready: 2 }, targets: { renders: { paused: true, pauseReason: 'blocked: HTTP 401' } } })
+  expect(await callsOf(second)).toEqual([])
+  expect(await once.resume('renders')).toBe(true)
+  const resumed = await once.startWorker(DRAIN)
+  await resumed.done
+  expect((await once.status()).states).toEqual({ submitted: 2 })
+})
+
+test('another process’s enqueue wakes an idle worker, which has not turned meanwhile', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  let turns = 0
+  let polls = 0
+  const counted: Store = {
+    ...store,
+    turn: (input) => {
+      turns++
+      return store.turn(input)
+    },
+    changedElsewhere: (...args) => {
+      polls++
+      return store.changedElsewhere(...args)
+    },
+  }
+  const worker = handMadeWorker(counted, configFor(api.origin))
+  onTestFinished(async () => {
+    await worker.stop()
+    await worker.closeTargets()
+  })
+  await waitFor(() => polls > 20, { what: 'the worker to be idle' })
+  expect(turns).toBe(1)
+  const other = await open({}, path)
+  const n = fresh()
+  await other.enqueue({ target: 'renders', payload: { n } })
+  await waitFor(async () => (await other.status()).states.submitted === 1, { what: 'the request to be submitted' })
+})
+
+test('a request that is due later is called then, without being asked', async () => {
+  const once = await open()
+  const n = fresh()
+  const runAt = Date.now() + 300
+  await once.enqueue({ target: 'renders', payload: { n }, runAt })
+  const worker = await once.startWorker(DRAIN)
+  await worker.done
+  const [call] = await callsOf(n)
+  expect(call?.at).toBeGreaterThanOrEqual(runAt)
+})
+
+test('a payload that does not fit the description is dead without a call, and the others go on', async () => {
+  const once = await open({ targets: { renders: { submit: { url: `${api.origin}/v1/renders?template={% $payload.template %}` } } } })
+  const [broken, good] = [fresh(), fresh()]
+  await once.enqueue({ target: 'renders', payload: { n: broken } })
+  await once.enqueue({ target: 'renders', payload: { n: good, template: 'a&b' } })
+  const worker = await once.startWorker(DRAIN)
+  await worker.done
+  expect(await once.get(1)).toMatchObject({ state: 'dead', reason: 'render_failed', attempt: 0 })
+  expect(await callsOf(broken)).toEqual([])
+  expect(await once.get(2)).toMatchObject({ state: 'submitted' })
+})
+
+test('canceling a request in doubt cancels the task that recovery finds at the API', async () => {
+  const once = await open()
+  const n = fresh()
+  await once.enqueue({ target: 'parcels', payload: { n, fault: 'hang_after' } })
+  const worker = await once.startWorker(DRAIN)
+  await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
+  expect(await once.cancel(1)).toMatchObject({ kind: 'applied', view: { state: 'invoking' } })
+  await worker.done
+  expect(await once.get(1)).toMatchObject({ state: 'canceled' })
+  const [effect] = await effectsOf(n)
+  expect((await api.oracle()).cancellations.map(({ taskId }) => taskId)).toContain(effect?.taskId)
+  expect(await once.enqueue({ target: 'parcels', payload: { n, fault: 'hang_after' } })).toMatchObject({ deduplicated: false })
+})
+
+test('an unset name that a target needs keeps the worker from starting', async () => {
+  const once = await open({ targets: { renders: { submit: { headers: { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" } } } } })
+  await expect(once.startWorker()).rejects.toMatchObject({ code: 'ENV_MISSING' })
+  const worker = await once.startWorker({ ...DRAIN, targets: ['messages'] })
+  await worker.done
+})
