@@ -10,21 +10,11 @@ export function printJson(value: unknown): void {
   print(JSON.stringify(value))
 }
 
+const BORDERS = ['top', 'bottom', 'left', 'right', 'mid', 'middle'] as const
+const CROSSINGS = ['top-mid', 'top-left', 'top-right', 'bottom-mid', 'bottom-left', 'bottom-right'] as const
+const MORE_CROSSINGS = ['left-mid', 'mid-mid', 'right-mid'] as const
 const NO_BORDERS = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
+  ...Object.fromEntries([...BORDERS, ...CROSSINGS, ...MORE_CROSSINGS].map((part) => [part, ''])),
   middle: '  ',
 }
 

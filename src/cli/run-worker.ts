@@ -97,7 +97,10 @@ function printReport(
 ): void {
   const { calls, adopted, replayed, requeued, held } = report
   const states = servedStates(status, options.served)
-  if (context.isJson) return printJson({ states, calls, adopted, replayed, requeued, held, ms })
+  if (context.isJson) {
+    printJson({ states, calls, adopted, replayed, requeued, held, ms })
+    return
+  }
   print(
     table(
       ['state', 'requests'],

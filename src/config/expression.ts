@@ -183,7 +183,8 @@ function originOf(source: string, parts: readonly Part[]): string {
   if (constant.some((text) => /[\s\\#\p{Cc}]/u.test(text))) {
     throw configFault(`the URL "${source}" has a space, a backslash, a "#" or a control character; percent-encode it`)
   }
-  if (hasDotSegment(constant.join('x'))) throw configFault(`the URL "${source}" has a path segment "." or ".."`)
+  const skeleton = parts.map((part) => (typeof part === 'string' ? part : 'x')).join('')
+  if (hasDotSegment(skeleton)) throw configFault(`the URL "${source}" has a path segment "." or ".."`)
   return origin
 }
 

@@ -6,7 +6,7 @@ import { formatDuration } from './duration.ts'
 import type { CompiledTemplate } from './expression.ts'
 import type { Fault } from './faults.ts'
 import type { TargetDefinition } from './target-definition.ts'
-import { lookupDependsOnKey, type TemplatePlace, templatesOf, variablesOf } from './target-templates.ts'
+import { lookupDependsOnKey, type TemplatePlace, templatesOf, tryCompile, variablesOf } from './target-templates.ts'
 
 /** How much longer than a call its lease must be. */
 const LEASE_SLACK_MS = 500
@@ -111,7 +111,7 @@ function keyIsThereAndSent(target: TargetDefinition): Fault[] {
 const KEYLESS = 'reads $key, and the target has none; add an idempotency section'
 
 function placesReading(places: readonly TemplatePlace[], variable: string): TemplatePlace[] {
-  return places.filter((place) => variablesOf([place]).has(variable))
+  return places.filter((place) => tryCompile(place)?.variables.has(variable) === true)
 }
 
 function headersAreOurs(target: TargetDefinition): Fault[] {

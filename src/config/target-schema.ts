@@ -37,7 +37,7 @@ const DEFAULT_METHODS = { submit: 'POST', lookup: 'GET', cancel: 'DELETE', statu
 
 /** Zod skips a check of the whole where a part is faulty; here all faults are told at once. */
 const EVEN_IF_FAULTY: { readonly when: (payload: z.core.ParsePayload) => boolean } = {
-  when: ({ value }) => typeof value === 'object' && value !== null,
+  when: ({ value }) => typeof value === 'object' && value !== null && !Array.isArray(value),
 }
 
 const bodyFields = {

@@ -1,5 +1,7 @@
 // Every template of a target with its place: what the checks, the policy and the environment all go through.
+
 import { type CompiledTemplate, compileTemplate, compileTemplateValue, compileUrl } from './expression.ts'
+import { SCOPE_NAMES } from './expression-names.ts'
 import type {
   BodyDefinition,
   SideCallDefinition,
@@ -8,7 +10,7 @@ import type {
   TemplateValue,
 } from './target-definition.ts'
 
-export type CallName = 'submit' | 'lookup' | 'cancel' | 'status'
+type CallName = 'submit' | 'lookup' | 'cancel' | 'status'
 
 export interface TemplatePlace {
   /** Below the target, as written: `submit.headers.authorization`. */
@@ -30,9 +32,9 @@ export function templatesOf(target: TargetDefinition): TemplatePlace[] {
   ]
 }
 
-/** Which of our variables the templates read; those that do not compile read nothing. */
+/** Which of our variables the templates read; one that does not compile might read any. */
 export function variablesOf(places: readonly TemplatePlace[]): Set<string> {
-  return new Set(places.flatMap((place) => [...(tryCompile(place)?.variables ?? [])]))
+  return new Set(places.flatMap((place) => [...(tryCompile(place)?.variables ?? SCOPE_NAMES)]))
 }
 
 export function tryCompile(place: TemplatePlace): CompiledTemplate | null {

@@ -15,40 +15,34 @@ export function addInit(program: Command): void {
     .description(`write a commented ${NAME} into this folder`)
     .option('--force', 'overwrite it')
     .addHelpText('after', example('onceish init'))
-    .action(({ force }: { force?: true }, command: Command) => {
+    .action(({ force = false }: { force?: boolean }, command: Command) => {
       const path = resolve(NAME)
-      if (!force) refuseSecondConfig()
+      refuseSecondConfig(force)
       writeConfig(path, force ? 'w' : 'wx')
-      if (command.optsWithGlobals<GlobalOptions>().json) return printJson({ path })
-      print(
-        `wrote ${path}`,
-        '',
-        'Describe your API in it, then:',
-        '  onceish targets',
-        `  onceish enqueue --target example --payload '{"n":1}'`,
-        '  onceish work --drain',
-      )
+      if (command.optsWithGlobals<GlobalOptions>().json) printJson({ path })
+      else print(`wrote ${path}`, '', ...NEXT)
     })
 }
 
-/** @throws OnceishError FILE_EXISTS, whatever its extension: two configs in a folder are refused by every command. */
-function refuseSecondConfig(): void {
-  const found = readdirSync('.').find((name) => /^onceish\.config\.\w+$/.test(name))
-  if (found !== undefined) throw exists(found)
-}
+const NEXT = [
+  'Describe your API in it, then:',
+  '  onceish targets',
+  `  onceish enqueue --target example --payload '{"n":1}'`,
+  '  onceish work --drain',
+]
 
-function exists(name: string): OnceishError {
-  return new OnceishError(
-    'FILE_EXISTS',
-    `${name} is here already and was left as it is: edit it, or overwrite ${NAME} with --force`,
-  )
+/** @throws OnceishError FILE_EXISTS, also for one of another kind: no command would know which of the two is meant. */
+function refuseSecondConfig(force: boolean): void {
+  const found = readdirSync('.').find((name) => /^onceish\.config\.\w+$/.test(name) && !(force && name === NAME))
+  if (found === undefined) return
+  const way = found === NAME ? 'edit it, or overwrite it with --force' : 'edit it, or move it away'
+  throw new OnceishError('FILE_EXISTS', `${found} is here already and was left as it is: ${way}`)
 }
 
 function writeConfig(path: string, flag: 'w' | 'wx'): void {
   try {
     writeFileSync(path, CONFIG_TEMPLATE, { flag })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw exists(NAME)
     throw new OnceishError('FILE_UNWRITABLE', `cannot write ${path}: ${(error as Error).message}`, { cause: error })
   }
 }

@@ -25,6 +25,7 @@ export function addList(program: Command): void {
         if (target !== undefined) await requireSeen(context, target)
         const views = await once.list({ ...(state && { state }), ...(target && { target }), ...(limit && { limit }) })
         if (isJson) for (const view of views) printJson(view)
+        else if (views.length === 0) print('no requests')
         else printViews(views, context)
       }),
     )
@@ -37,7 +38,6 @@ async function requireSeen({ once, config }: Context, target: string): Promise<v
 }
 
 function printViews(views: readonly RequestView[], { next }: Context): void {
-  if (views.length === 0) return print('no requests')
   const now = Date.now()
   print(
     table(

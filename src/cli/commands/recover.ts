@@ -40,20 +40,16 @@ async function printDryRun({ once, isJson }: Context): Promise<void> {
     if (isJson) printJson(line)
     else lines.push(line)
   }
-  if (isJson) return
-  if (lines.length === 0) return print('nothing is in doubt')
+  if (!isJson) print(lines.length === 0 ? 'nothing is in doubt' : dryRunTable(lines))
+}
+
+function dryRunTable(lines: readonly DryRunLine[]): string {
   const now = Date.now()
-  print(
-    table(
-      ['request', 'target', 'state', 'would', 'why', 'next'],
-      lines.map(({ requestId, target, state, would, why, nextAt }) => [
-        requestId,
-        target,
-        state,
-        would,
-        why,
-        relative(nextAt, now) ?? 'now',
-      ]),
-    ),
+  return table(
+    ['request', 'target', 'state', 'would', 'why', 'next at'],
+    lines.map((line) => {
+      const { requestId, target, state, would, why, nextAt } = line
+      return [requestId, target, state, would, why, relative(nextAt, now) ?? 'now']
+    }),
   )
 }

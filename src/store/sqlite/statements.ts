@@ -1,6 +1,6 @@
 // Every SQL text of the store, named for what it does; prepared once a connection. Time is always a parameter.
 // Each UPDATE of a row in flight names the state or version it leaves: zero changes means that somebody else was first.
-import type { Connection } from './connection.ts'
+import type Database from 'better-sqlite3'
 
 const TASK_STATE_COLUMNS = [
   'request_id', 'state', 'target', 'target_version', 'logical_hash', 'priority', 'task_id', 'version', 'attempt', 'nonce',
@@ -10,193 +10,13 @@ const TASK_STATE_COLUMNS = [
 ] // biome-ignore format: one name after another reads best
 const ASSIGNMENTS = TASK_STATE_COLUMNS.filter((name) => name !== 'request_id').map((name) => `${name} = :${name}`)
 
-export type Statements = ReturnType<typeof prepareStatements>
-
-export function prepareStatements(db: Connection) {
-  return {
-    // store
-    schemaVersion: db.prepare('SELECT schema_version FROM store WHERE id = 1').pluck(),
-    facts: db.prepare('SELECT schema_version, namespace, incarnation, high_water_at FROM store WHERE id = 1'),
-    // Rises strictly with every commit that claims, so that a store put back from a copy can be told.
-    raiseHighWater: db
-      .prepare('UPDATE store SET high_water_at = MAX(high_water_at + 1, ?) WHERE id = 1 RETURNING high_water_at')
-      .pluck(),
-    dataVersion: db.prepare('PRAGMA data_version').pluck(),
-
-    // enqueue
-    insertRequest: db.prepare(
-      `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    // One insert-on-conflict decides whose the hash is; no row comes back where a request holds it.
-    claimHash: db
-      .prepare(
-        `INSERT INTO logical_hashes (hash, payload_hash, request_id, generation) VALUES (?, ?, ?, 1)
-         ON CONFLICT (hash) DO UPDATE SET request_id = excluded.request_id, payload_hash = excluded.payload_hash,
-           generation = generation + 1 WHERE request_id IS NULL
-         RETURNING generation`,
-      )
-      .pluck(),
-    findHash: db.prepare('SELECT request_id, payload_hash FROM logical_hashes WHERE hash = ?'),
-    freeHashIfOwned: db.prepare('UPDATE logical_hashes SET request_id = NULL WHERE hash = ? AND request_id = ?'),
-    raiseGeneration: db.prepare('UPDATE logical_hashes SET generation = generation + 1 WHERE hash = ? RETURNING generation').pluck(),
-    setRequestGeneration: db.prepare('UPDATE requests SET generation = ? WHERE request_id = ?'),
-
-    // queue
-    insertReady: db.prepare('INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, ?, ?, ?)'),
-    insertWaiting: db.prepare('INSERT INTO waiting (due_at, request_id, target, rank) VALUES (?, ?, ?, ?)'),
-    deleteReady: db.prepare('DELETE FROM ready WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
-    deleteWaiting: db.prepare('DELETE FROM waiting WHERE due_at = ? AND request_id = ?'),
-    setDueAt: db.prepare('UPDATE requests SET due_at = ? WHERE request_id = ?'),
-    dueWaiting: db.prepare('SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT ?'),
-    nextWaitingAt: db.prepare('SELECT MIN(due_at) FROM waiting').pluck(),
-    laneHead: db.prepare(
-      `SELECT target, rank, due_at, request_id FROM ready
-       WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
-       ORDER BY rank, due_at, request_id LIMIT ?`,
-    ),
-
-    // claim
-    claimable: db.prepare(
-      `SELECT requests.*, task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key,
-         task_state.target_version, task_state.frozen
-       FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
-       WHERE requests.request_id = ?`,
-    ),
-    insertInvoking: db.prepare(
-      `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
-         generation, idempotency_key, attempts, lease_owner, lease_until, started_at, frozen, created_at, updated_at)
-       VALUES (?, 'invoking', ?, ?, ?, ?, 1, 1, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`,
-    ),
-    // A request that was queued again: its attempts surely had no effect.
-    claimQueued: db.prepare(
-      `UPDATE task_state SET state = 'invoking', version = version + 1, attempt = attempt + 1, attempts = attempts + 1,
-         target_version = ?, priority = ?, nonce = ?, generation = ?, idempotency_key = ?, lease_owner = ?, lease_until = ?,
-         started_at = COALESCE(started_at, ?), ended_at = NULL, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
-         executed = 0, frozen = ?, updated_at = ?
-       WHERE request_id = ? AND state = 'queued' AND version = ?`,
-    ),
-    invokingOf: db.prepare(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target = ?`).pluck(),
-
-    // settle
-    // The plain happy path in one statement; whatever else is true of the row goes the long way.
-    submitIfInvoking: db.prepare(
-      `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, lease_owner = NULL, lease_until = NULL,
-         ended_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
-       WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
-    ),
-    deleteRequest: db.prepare('DELETE FROM requests WHERE request_id = ? RETURNING dedupe, logical_hash, target'),
-    taskState: db.prepare('SELECT * FROM task_state WHERE request_id = ?'),
-    saveIfVersion: db.prepare(
-      `UPDATE task_state SET ${ASSIGNMENTS.join(', ')} WHERE request_id = :request_id AND version = :seen_version AND state = :seen_state`,
-    ),
-    insertTaskState: db.prepare(
-      `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
-    ),
-    setFrozen: db.prepare('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
-    renewIfHeld: db.prepare(
-      `UPDATE task_state SET lease_until = ? WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?`,
-    ),
-    expiredLeases: db.prepare(
-      `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT ?`,
-    ),
-    nextLeaseEnd: db.prepare(`SELECT MIN(lease_until) FROM task_state WHERE state = 'invoking'`).pluck(),
-
-    // investigate
-    dueUnknown: db.prepare(
-      `SELECT * FROM task_state WHERE state = 'unknown' AND next_check_at <= ?
-         AND (? IS NULL OR target IN (SELECT value FROM json_each(?))) ORDER BY next_check_at LIMIT ?`,
-    ),
-    nextUnknownAt: db
-      .prepare(
-        `SELECT MIN(next_check_at) FROM task_state WHERE state = 'unknown'
-           AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
-      )
-      .pluck(),
-    // The row leaves the head of its index until the lease is over; the version stays, so the first word fences.
-    leaseInvestigation: db.prepare(
-      `UPDATE task_state SET lease_owner = ?, lease_until = ?, next_check_at = ? WHERE request_id = ? AND state = 'unknown' AND version = ?`,
-    ),
-    releaseInvestigations: db.prepare(
-      `UPDATE task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = ? WHERE state = 'unknown' AND lease_owner = ?`,
-    ),
-    payload: db.prepare('SELECT payload FROM requests WHERE request_id = ?').pluck(),
-    description: db.prepare('SELECT description FROM target_versions WHERE target = ? AND version = ?').pluck(),
-    saveDescription: db.prepare(
-      'INSERT INTO target_versions (target, version, description, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
-    ),
-
-    // notes
-    insertEvent: db.prepare(
-      `INSERT INTO events (request_id, target, at, kind, from_state, to_state, attempt, actor, reason, detail)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    ),
-    insertOrphan: db.prepare(
-      `INSERT INTO orphans (request_id, target, attempt, task_id, found_at, evidence) VALUES (?, ?, ?, ?, ?, ?)
-       ON CONFLICT (request_id, task_id) DO NOTHING`,
-    ),
-
-    // targets
-    pausedTargets: db.prepare('SELECT target FROM targets WHERE paused_at IS NOT NULL').pluck(),
-    targetRows: db.prepare('SELECT * FROM targets ORDER BY target'),
-    pauseTarget: db.prepare(
-      `INSERT INTO targets (target, paused_at, paused_by, pause_reason) VALUES (?, ?, ?, ?)
-       ON CONFLICT (target) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
-         pause_reason = excluded.pause_reason WHERE paused_at IS NULL`,
-    ),
-    resumeTarget: db.prepare(
-      `UPDATE targets SET paused_at = NULL, paused_by = NULL, pause_reason = NULL WHERE target = ? AND paused_at IS NOT NULL`,
-    ),
-    bucket: db.prepare('SELECT tokens, tokens_at AS at FROM targets WHERE target = ? AND tokens_at IS NOT NULL'),
-    saveBucket: db.prepare(
-      `INSERT INTO targets (target, tokens, tokens_at) VALUES (?, ?, ?)
-       ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
-    ),
-
-    // queries
-    overview: db.prepare(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
-    request: db.prepare('SELECT * FROM requests WHERE request_id = ?'),
-    eventsOf: db.prepare('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
-    orphansOf: db.prepare('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
-    orphans: db.prepare('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
-    inDoubt: db.prepare(
-      `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT ?`,
-    ),
-    countStates: db.prepare(`SELECT target, state, COUNT(*) AS rows FROM task_state WHERE state <> 'queued' GROUP BY target, state`),
-    countReady: db.prepare('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
-    countWaiting: db.prepare('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
-    oldestReady: db.prepare('SELECT MIN(due_at) FROM ready').pluck(),
-    oldestUnknown: db.prepare(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`).pluck(),
-    drainStatus: db.prepare(
-      `WITH served AS (SELECT value AS target FROM json_each(:targets)),
-         open AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
-       SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
-           OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :horizon AND target IN open) AS queued,
-         EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served)
-           OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served)
-             AS in_doubt`,
-    ),
-    hasWork: db
-      .prepare(
-        `WITH open AS (SELECT value AS target FROM json_each(:targets)
-             WHERE value NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
-         SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
-           OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :now)
-           OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :now
-             AND target IN (SELECT value FROM json_each(:targets)))
-           OR EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND lease_until <= :now)`,
-      )
-      .pluck(),
-  }
+interface Text {
+  readonly text: string
+  /** The first column only. */
+  readonly isValue: boolean
 }
-
-/** The view of one request by either table's primary key: the view `request_overview` would scan both. */
-function overviewOf(where: string): string {
-  const join = where.startsWith('requests')
-    ? 'requests LEFT JOIN task_state ON task_state.request_id = requests.request_id'
-    : 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id'
-  return `SELECT ${OVERVIEW_COLUMNS} FROM ${join} WHERE ${where}`
-}
+const row = (text: string): Text => ({ text, isValue: false })
+const value = (text: string): Text => ({ text, isValue: true })
 
 export const OVERVIEW_COLUMNS = `
   COALESCE(requests.request_id, task_state.request_id) AS request_id,
@@ -217,3 +37,195 @@ export const OVERVIEW_COLUMNS = `
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
   task_state.reason,
   task_state.evidence`
+
+/** The view of one request by either table's primary key: the view `request_overview` would scan both. */
+function overviewOf(where: string): string {
+  const join = where.startsWith('requests')
+    ? 'requests LEFT JOIN task_state ON task_state.request_id = requests.request_id'
+    : 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id'
+  return `SELECT ${OVERVIEW_COLUMNS} FROM ${join} WHERE ${where}`
+}
+
+export const SQL = {
+  // store
+  schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
+  facts: row('SELECT schema_version, namespace, incarnation, high_water_at FROM store WHERE id = 1'),
+  // Rises strictly with every commit that claims, so that a store put back from a copy can be told.
+  raiseHighWater: value(
+    'UPDATE store SET high_water_at = MAX(high_water_at + 1, ?) WHERE id = 1 RETURNING high_water_at',
+  ),
+  dataVersion: value('PRAGMA data_version'),
+
+  // enqueue
+  insertRequest: row(
+    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  // One insert-on-conflict decides whose the hash is; no row comes back where a request holds it.
+  claimHash: value(
+    `INSERT INTO logical_hashes (hash, payload_hash, request_id, generation) VALUES (?, ?, ?, 1)
+       ON CONFLICT (hash) DO UPDATE SET request_id = excluded.request_id, payload_hash = excluded.payload_hash,
+         generation = generation + 1 WHERE request_id IS NULL
+       RETURNING generation`,
+  ),
+  findHash: row('SELECT request_id, payload_hash FROM logical_hashes WHERE hash = ?'),
+  freeHashIfOwned: row('UPDATE logical_hashes SET request_id = NULL WHERE hash = ? AND request_id = ?'),
+  raiseGeneration: value('UPDATE logical_hashes SET generation = generation + 1 WHERE hash = ? RETURNING generation'),
+  setRequestGeneration: row('UPDATE requests SET generation = ? WHERE request_id = ?'),
+
+  // queue
+  insertReady: row('INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, ?, ?, ?)'),
+  insertWaiting: row('INSERT INTO waiting (due_at, request_id, target, rank) VALUES (?, ?, ?, ?)'),
+  deleteReady: row('DELETE FROM ready WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
+  deleteWaiting: row('DELETE FROM waiting WHERE due_at = ? AND request_id = ?'),
+  setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
+  dueWaiting: row(
+    'SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT ?',
+  ),
+  nextWaitingAt: value('SELECT MIN(due_at) FROM waiting'),
+  laneHead: row(
+    `SELECT target, rank, due_at, request_id FROM ready
+     WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
+     ORDER BY rank, due_at, request_id LIMIT ?`,
+  ),
+
+  // claim
+  claimable: row(
+    `SELECT requests.*, task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key,
+       task_state.target_version, task_state.frozen
+     FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
+     WHERE requests.request_id = ?`,
+  ),
+  insertInvoking: row(
+    `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
+       generation, idempotency_key, attempts, lease_owner, lease_until, started_at, frozen, created_at, updated_at)
+     VALUES (?, 'invoking', ?, ?, ?, ?, 1, 1, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`,
+  ),
+  // A request that was queued again: its attempts surely had no effect.
+  claimQueued: row(
+    `UPDATE task_state SET state = 'invoking', version = version + 1, attempt = attempt + 1, attempts = attempts + 1,
+       target_version = ?, priority = ?, nonce = ?, generation = ?, idempotency_key = ?, lease_owner = ?, lease_until = ?,
+       started_at = COALESCE(started_at, ?), ended_at = NULL, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
+       executed = 0, frozen = ?, updated_at = ?
+     WHERE request_id = ? AND state = 'queued' AND version = ?`,
+  ),
+  invokingOf: value(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target = ?`),
+
+  // settle
+  // The plain happy path in one statement; whatever else is true of the row goes the long way.
+  submitIfInvoking: row(
+    `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, lease_owner = NULL, lease_until = NULL,
+       ended_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
+     WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
+  ),
+  deleteRequest: row('DELETE FROM requests WHERE request_id = ? RETURNING dedupe, logical_hash, target'),
+  taskState: row('SELECT * FROM task_state WHERE request_id = ?'),
+  saveIfVersion: row(
+    `UPDATE task_state SET ${ASSIGNMENTS.join(', ')} WHERE request_id = :request_id AND version = :seen_version AND state = :seen_state`,
+  ),
+  insertTaskState: row(
+    `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
+  ),
+  setFrozen: row('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
+  renewIfHeld: row(
+    `UPDATE task_state SET lease_until = ? WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?`,
+  ),
+  expiredLeases: row(
+    `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT ?`,
+  ),
+  nextLeaseEnd: value(`SELECT MIN(lease_until) FROM task_state WHERE state = 'invoking'`),
+
+  // investigate
+  dueUnknown: row(
+    `SELECT * FROM task_state WHERE state = 'unknown' AND next_check_at <= ?
+       AND (? IS NULL OR target IN (SELECT value FROM json_each(?))) ORDER BY next_check_at LIMIT ?`,
+  ),
+  nextUnknownAt: value(
+    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'unknown'
+         AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
+  ),
+  // The row leaves the head of its index until the lease is over; the version stays, so the first word fences.
+  leaseInvestigation: row(
+    `UPDATE task_state SET lease_owner = ?, lease_until = ?, next_check_at = ? WHERE request_id = ? AND state = 'unknown' AND version = ?`,
+  ),
+  releaseInvestigations: row(
+    `UPDATE task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = ? WHERE state = 'unknown' AND lease_owner = ?`,
+  ),
+  payload: value('SELECT payload FROM requests WHERE request_id = ?'),
+  description: value('SELECT description FROM target_versions WHERE target = ? AND version = ?'),
+  saveDescription: row(
+    'INSERT INTO target_versions (target, version, description, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  ),
+
+  // notes
+  insertEvent: row(
+    `INSERT INTO events (request_id, target, at, kind, from_state, to_state, attempt, actor, reason, detail)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  ),
+  insertOrphan: row(
+    `INSERT INTO orphans (request_id, target, attempt, task_id, found_at, evidence) VALUES (?, ?, ?, ?, ?, ?)
+     ON CONFLICT (request_id, task_id) DO NOTHING`,
+  ),
+
+  // targets
+  pausedTargets: value('SELECT target FROM targets WHERE paused_at IS NOT NULL'),
+  targetRows: row('SELECT * FROM targets ORDER BY target'),
+  pauseTarget: row(
+    `INSERT INTO targets (target, paused_at, paused_by, pause_reason) VALUES (?, ?, ?, ?)
+     ON CONFLICT (target) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
+       pause_reason = excluded.pause_reason WHERE paused_at IS NULL`,
+  ),
+  resumeTarget: row(
+    `UPDATE targets SET paused_at = NULL, paused_by = NULL, pause_reason = NULL WHERE target = ? AND paused_at IS NOT NULL`,
+  ),
+  bucket: row('SELECT tokens, tokens_at AS at FROM targets WHERE target = ? AND tokens_at IS NOT NULL'),
+  saveBucket: row(
+    `INSERT INTO targets (target, tokens, tokens_at) VALUES (?, ?, ?)
+     ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
+  ),
+
+  // queries
+  overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
+  request: row('SELECT * FROM requests WHERE request_id = ?'),
+  eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
+  orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
+  orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
+  inDoubt: row(
+    `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT ?`,
+  ),
+  countStates: row(
+    `SELECT target, state, COUNT(*) AS rows FROM task_state WHERE state <> 'queued' GROUP BY target, state`,
+  ),
+  countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
+  countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
+  oldestReady: value('SELECT MIN(due_at) FROM ready'),
+  oldestUnknown: value(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`),
+  drainStatus: row(
+    `WITH served AS (SELECT value AS target FROM json_each(:targets)),
+       open AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+     SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
+         OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :horizon AND target IN open) AS queued,
+       EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served)
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served)
+           AS in_doubt`,
+  ),
+  hasWork: value(
+    `WITH open AS (SELECT value AS target FROM json_each(:targets)
+           WHERE value NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+       SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
+         OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :now)
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :now
+           AND target IN (SELECT value FROM json_each(:targets)))
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND lease_until <= :now)`,
+  ),
+} as const
+
+export type Statements = { readonly [Name in keyof typeof SQL]: Database.Statement }
+
+export function prepareStatements(db: Database.Database): Statements {
+  const prepared = Object.entries(SQL).map(([name, { text, isValue }]) => {
+    const statement = db.prepare(text)
+    return [name, isValue ? statement.pluck() : statement]
+  })
+  return Object.fromEntries(prepared) as Statements
+}
