@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import type { Config } from './config/config.ts'
 import { assertEnvSet, readEnvironment } from './config/environment.ts'
 import { parseConfig } from './config/options.ts'
-import { type Worker, type WorkerReport, startWorker } from './consumer/worker.ts'
+import { startWorker, type Worker, type WorkerReport } from './consumer/worker.ts'
 import { type Clock, systemClock } from './core/clock.ts'
 import { isOnceishError, OnceishError } from './core/errors.ts'
 import { type Log, SILENT } from './core/log.ts'
@@ -74,11 +74,20 @@ export interface Onceish {
   startRecovery(options?: WorkOptions): Promise<Worker>
   dryRun(): AsyncGenerator<DryRunLine>
   get(requestId: number): Promise<RequestDetail | null>
-  list(filter: { state?: RequestState; target?: string; limit?: number; afterId?: number }): Promise<readonly RequestView[]>
+  list(filter: {
+    state?: RequestState
+    target?: string
+    limit?: number
+    afterId?: number
+  }): Promise<readonly RequestView[]>
   orphans(limit?: number): Promise<readonly OrphanView[]>
   status(): Promise<StoreStatus>
   retry(requestId: number, options?: WordOptions): Promise<OperatorResult>
-  resolve(requestId: number, resolution: Resolution, options?: WordOptions & { force?: boolean }): Promise<OperatorResult>
+  resolve(
+    requestId: number,
+    resolution: Resolution,
+    options?: WordOptions & { force?: boolean },
+  ): Promise<OperatorResult>
   cancel(requestId: number, options?: WordOptions): Promise<OperatorResult>
   pause(target: string, reason?: string): Promise<void>
   /** @returns false where it was not paused. */
@@ -93,7 +102,9 @@ const DRAIN_HORIZON_MS = 3_600_000
 export async function openOnceish(options: OpenOptions): Promise<Onceish> {
   const clock = options.clock ?? systemClock
   const log = options.log ?? SILENT
-  const config = isParsed(options.config) ? options.config : parseConfig(options.config, { path: null, baseDir: process.cwd() })
+  const config = isParsed(options.config)
+    ? options.config
+    : parseConfig(options.config, { path: null, baseDir: process.cwd() })
   const now = () => clock.wallNow()
   const store = await openStore(config.store, { create: options.create ?? true, now: now() })
   const registry = createTargetRegistry(Object.values(config.targets), { env: readEnvironment() })
@@ -123,7 +134,8 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
 
   function prepare(request: Claimable): Preparation {
     const target = registry.get(request.target)
-    if (target === undefined) throw new OnceishError('INVARIANT_BROKEN', `target ${request.target} was claimed and is not there`)
+    if (target === undefined)
+      throw new OnceishError('INVARIANT_BROKEN', `target ${request.target} was claimed and is not there`)
     const { payload, logicalHash, generation, requestId, priority } = request
     try {
       const key = target.keyFor({ namespace, logicalHash, generation })
@@ -137,8 +149,14 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
 
   async function start(work: WorkOptions, claimsReady: boolean): Promise<Worker> {
     const targets = servedTargets(work.targets)
-    assertEnvSet(config, readEnvironment(), targets.map((target) => target.name))
-    const described = targets.flatMap(({ name, version, description }) => (description === null ? [] : [{ name, version, description }]))
+    assertEnvSet(
+      config,
+      readEnvironment(),
+      targets.map((target) => target.name),
+    )
+    const described = targets.flatMap(({ name, version, description }) =>
+      description === null ? [] : [{ name, version, description }],
+    )
     await store.saveDescriptions(described, now())
     const { worker } = config
     return startWorker({
@@ -164,7 +182,10 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     return names.map((name) => {
       const target = registry.get(name)
       if (target !== undefined) return target
-      throw new OnceishError('TARGET_UNKNOWN', `the config names no target "${name}" (known: ${rules.targetNames.join(', ') || 'none'})`)
+      throw new OnceishError(
+        'TARGET_UNKNOWN',
+        `the config names no target "${name}" (known: ${rules.targetNames.join(', ') || 'none'})`,
+      )
     })
   }
 

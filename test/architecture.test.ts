@@ -7,7 +7,15 @@ import { expect, test } from 'vitest'
 const SRC = resolve(dirname(fileURLToPath(import.meta.url)), '../src')
 
 /** From the bottom up; rooms of one row do not know each other. */
-const LAYERS = [['core'], ['config'], ['store', 'target'], ['producer', 'consumer', 'recovery'], ['onceish.ts'], ['index.ts'], ['cli']]
+const LAYERS = [
+  ['core'],
+  ['config'],
+  ['store', 'target'],
+  ['producer', 'consumer', 'recovery'],
+  ['onceish.ts'],
+  ['index.ts'],
+  ['cli'],
+]
 
 /** Package or global -> the only files or folders that may use it. */
 const DOORS: Record<string, readonly string[]> = {
@@ -52,7 +60,9 @@ function layerOf(path: string): number {
 }
 
 function local(from: Source): string[] {
-  return from.imports.filter((name) => name.startsWith('.')).map((name) => relative(SRC, resolve(SRC, dirname(from.path), name)))
+  return from.imports
+    .filter((name) => name.startsWith('.'))
+    .map((name) => relative(SRC, resolve(SRC, dirname(from.path), name)))
 }
 
 test('every file belongs to a layer', () => {
@@ -108,7 +118,9 @@ test('the environment, the clock and the process are asked at their doors only',
     [/\bconsole\./, ['cli']],
   ]
   const strays = files.flatMap((file) =>
-    doors.filter(([pattern, rooms]) => pattern.test(file.text) && !rooms.some((room) => file.path.startsWith(room))).map(([pattern]) => `${file.path}: ${pattern}`),
+    doors
+      .filter(([pattern, rooms]) => pattern.test(file.text) && !rooms.some((room) => file.path.startsWith(room)))
+      .map(([pattern]) => `${file.path}: ${pattern}`),
   )
   expect(strays).toEqual([])
 })

@@ -39,7 +39,12 @@ async function invoke(call: ClaimedCall, { target, lease, signal }: AttemptConte
   } catch (error) {
     // A target that throws has broken its word: what it did is anybody's guess.
     const note = `the target threw: ${(error as Error)?.message ?? String(error)}`
-    return { kind: 'unknown', executed: false, retryAfterMs: null, evidence: { phase: 'unanswered', error: note, rule: 'target' } }
+    return {
+      kind: 'unknown',
+      executed: false,
+      retryAfterMs: null,
+      evidence: { phase: 'unanswered', error: note, rule: 'target' },
+    }
   }
 }
 

@@ -31,7 +31,8 @@ export function holdLease(options: LeaseOptions): HeldLease {
       return leaseMs - elapsedMs() < timeoutMs ? 'lease_too_short' : null
     },
     // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.
-    renewInMs: () => (isLost ? Number.POSITIVE_INFINITY : (isWritten ? leaseMs : leaseMs - timeoutMs) / 2 - elapsedMs()),
+    renewInMs: () =>
+      isLost ? Number.POSITIVE_INFINITY : (isWritten ? leaseMs : leaseMs - timeoutMs) / 2 - elapsedMs(),
     renewed: (at) => {
       grantedAt = at
     },

@@ -77,7 +77,14 @@ function readSpill(path: string, incarnation: string): SpilledFile {
 
 function fromLine(line: string, incarnation: string): AttemptResult | null {
   try {
-    const [store, attempt, nonce, bytes, sum, text] = JSON.parse(line) as [string, number, string, number, string, string]
+    const [store, attempt, nonce, bytes, sum, text] = JSON.parse(line) as [
+      string,
+      number,
+      string,
+      number,
+      string,
+      string,
+    ]
     if (store !== incarnation || Buffer.byteLength(text) !== bytes || checksum(text) !== sum) return null
     const result = JSON.parse(text) as AttemptResult
     return result.attempt === attempt && result.nonce === nonce ? result : null

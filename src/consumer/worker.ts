@@ -223,13 +223,17 @@ function createLoop(options: WorkerOptions) {
   /** Nothing is claimed while the store takes no writes; answers are kept in memory and, if it can be, on disk. */
   async function bearTrouble(error: unknown, spill: ReturnType<typeof createSpill>): Promise<void> {
     troubles++
-    if (troubles === 1) log.error({ err: error, answers: answers.length }, 'the store takes no writes: claiming stops, answers are kept')
+    if (troubles === 1)
+      log.error({ err: error, answers: answers.length }, 'the store takes no writes: claiming stops, answers are kept')
     if (answers.length > 0 && !hasSpilled && !hasCode(error, 'STORE_BUSY')) {
       try {
         spill.write(answers)
         hasSpilled = true
       } catch (spillError) {
-        log.error({ err: spillError, answers: answers.length }, 'the answers could not be spilled: they are only in memory')
+        log.error(
+          { err: spillError, answers: answers.length },
+          'the answers could not be spilled: they are only in memory',
+        )
       }
     }
     await wake.wait(Math.min(MAX_TROUBLE_MS, 50 * 2 ** Math.min(troubles, 10)))
@@ -293,7 +297,10 @@ function createLoop(options: WorkerOptions) {
 
   function noteSettled(row: SettledRow): void {
     if (!row.applied) {
-      log.info({ requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason }, 'a late answer changed nothing')
+      log.info(
+        { requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason },
+        'a late answer changed nothing',
+      )
       return
     }
     counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
@@ -342,7 +349,10 @@ function createLoop(options: WorkerOptions) {
     if (spilled.length > 0) return
     spilled = readSpills(place)
     for (const file of spilled) {
-      log.info({ file: file.path, answers: file.results.length, unreadable: file.unreadable }, 'reading back spilled answers')
+      log.info(
+        { file: file.path, answers: file.results.length, unreadable: file.unreadable },
+        'reading back spilled answers',
+      )
       answers.push(...file.results)
     }
   }
@@ -367,4 +377,3 @@ function isCall(reconciliation: Reconciliation): boolean {
 function keyOf(call: { requestId: number; attempt: number }): string {
   return `${call.requestId}:${call.attempt}`
 }
-

@@ -18,7 +18,12 @@ export interface HashedRequest {
  * @param nonce makes every enqueue its own request (`dedupe: none`).
  * @throws OnceishError PAYLOAD_NOT_CANONICAL, REQUEST_INVALID
  */
-export function hashRequest(request: { target: string; payload: unknown; given?: string | undefined; nonce?: string }): HashedRequest {
+export function hashRequest(request: {
+  target: string
+  payload: unknown
+  given?: string | undefined
+  nonce?: string
+}): HashedRequest {
   const canonical = canonicalJson(request.payload)
   if (request.given === undefined || DERIVED.test(request.given)) return derived(request.target, canonical, request)
   checkGiven(request.given)
@@ -33,7 +38,11 @@ export function ledgerHashOf(target: string, logicalHash: string): Uint8Array {
     : sha256(`given\0${JSON.stringify(target)}\0${logicalHash}`)
 }
 
-function derived(target: string, canonical: string, request: { given?: string | undefined; nonce?: string }): HashedRequest {
+function derived(
+  target: string,
+  canonical: string,
+  request: { given?: string | undefined; nonce?: string },
+): HashedRequest {
   const nonce = request.nonce === undefined ? '' : `,${JSON.stringify(request.nonce)}`
   const ledgerHash = sha256(`[${JSON.stringify(target)},${canonical}${nonce}]`)
   const logicalHash = `v1:${ledgerHash.toString('hex')}`

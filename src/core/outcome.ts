@@ -39,7 +39,12 @@ export type Outcome =
   | { readonly kind: 'mismatch'; readonly evidence: Evidence }
   | { readonly kind: 'blocked'; readonly evidence: Evidence }
   /** `executed`: the answer shows that it happened (a cut 2xx), so a miss never permits a call. */
-  | { readonly kind: 'unknown'; readonly executed: boolean; readonly retryAfterMs: number | null; readonly evidence: Evidence }
+  | {
+      readonly kind: 'unknown'
+      readonly executed: boolean
+      readonly retryAfterMs: number | null
+      readonly evidence: Evidence
+    }
 
 export type OutcomeKind = Outcome['kind']
 

@@ -13,7 +13,13 @@ export type ReconciliationVerdict =
   /** Settled misses: it surely never arrived; call again. */
   | { readonly kind: 'recall'; readonly evidence: Evidence }
   | { readonly kind: 'hold'; readonly reason: string; readonly evidence: Evidence | null }
-  | { readonly kind: 'later'; readonly at: number; readonly reason: string; readonly missCounted: boolean; readonly evidence: Evidence | null }
+  | {
+      readonly kind: 'later'
+      readonly at: number
+      readonly reason: string
+      readonly missCounted: boolean
+      readonly evidence: Evidence | null
+    }
   /** Canceled at the API, or surely never there. */
   | { readonly kind: 'canceled'; readonly reason: string; readonly evidence: Evidence | null }
 
@@ -38,7 +44,11 @@ export interface ReconcileContext extends SettleContext {
 
 const RELEASED = { leaseOwner: null, leaseUntil: null } as const
 
-export function decideReconciliation(row: TaskState, verdict: ReconciliationVerdict, context: ReconcileContext): ReconciliationDecision {
+export function decideReconciliation(
+  row: TaskState,
+  verdict: ReconciliationVerdict,
+  context: ReconcileContext,
+): ReconciliationDecision {
   switch (verdict.kind) {
     case 'adopt':
       return adopt(row, verdict, context)
@@ -75,10 +85,15 @@ function replay(row: TaskState, why: string, context: ReconcileContext): Reconci
   if (row.cancelRequested) return holdRow('cancel_requested', null)
   if (row.replays >= (policy.key?.maxReplays ?? 0)) return holdRow('replays_spent', null)
   const window = replayWindow(row, policy, context.clock)
-  if (window.kind === 'wait') return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, context.now)
+  if (window.kind === 'wait')
+    return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, context.now)
   if (window.kind !== 'open') return holdRow('key_window_closed', null)
   if (isPastDeadline(row, policy, context.now)) return holdRow('deadline', null)
-  return { kind: 'call', how: 'replay', patch: { replays: row.replays + 1, doubtfulAttempts: [...row.doubtfulAttempts, row.attempt], reason: why } }
+  return {
+    kind: 'call',
+    how: 'replay',
+    patch: { replays: row.replays + 1, doubtfulAttempts: [...row.doubtfulAttempts, row.attempt], reason: why },
+  }
 }
 
 function recall(row: TaskState, evidence: Evidence, context: ReconcileContext): ReconciliationDecision {
@@ -86,7 +101,11 @@ function recall(row: TaskState, evidence: Evidence, context: ReconcileContext): 
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.
-  return { kind: 'call', how: 'recall', patch: { attempts: row.attempts + 1, doubtfulAttempts: [], reason: 'settled_miss', evidence } }
+  return {
+    kind: 'call',
+    how: 'recall',
+    patch: { attempts: row.attempts + 1, doubtfulAttempts: [], reason: 'settled_miss', evidence },
+  }
 }
 
 function holdRow(reason: string, evidence: Evidence | null): Transition {
@@ -112,6 +131,8 @@ export function later(
       backoffStep: row.backoffStep + 1,
       reason: verdict.reason,
     },
-    event: isNews ? { kind: 'asked_later', reason: verdict.reason, detail: { misses, evidence: verdict.evidence } } : null,
+    event: isNews
+      ? { kind: 'asked_later', reason: verdict.reason, detail: { misses, evidence: verdict.evidence } }
+      : null,
   })
 }

@@ -43,7 +43,9 @@ export interface Transition {
   readonly event: EventDraft | null
 }
 
-export type Decision = Transition | { readonly kind: 'ignored'; readonly why: string; readonly orphan: Transition['orphan'] }
+export type Decision =
+  | Transition
+  | { readonly kind: 'ignored'; readonly why: string; readonly orphan: Transition['orphan'] }
 
 export interface SettleContext {
   readonly now: number
@@ -90,7 +92,11 @@ function isTask(outcome: Outcome): boolean {
 function confirmOrOrphan(row: TaskState, result: AttemptResult): Decision {
   const taskId = taskIdOf(result.outcome)
   if (taskId === null || taskId === row.taskId) return { kind: 'ignored', why: 'confirmed', orphan: null }
-  return { kind: 'ignored', why: 'orphan', orphan: { attempt: result.attempt, taskId, evidence: result.outcome.evidence } }
+  return {
+    kind: 'ignored',
+    why: 'orphan',
+    orphan: { attempt: result.attempt, taskId, evidence: result.outcome.evidence },
+  }
 }
 
 function settleOlder(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
@@ -98,7 +104,8 @@ function settleOlder(row: TaskState, result: AttemptResult, context: SettleConte
   if (isTask(outcome)) {
     const taskId = taskIdOf(outcome)
     if (row.state === 'dead' || row.state === 'canceled') return confirmOrOrphan(row, result)
-    const sameKey = tellsRepeats(context.policy.key) && result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
+    const sameKey =
+      tellsRepeats(context.policy.key) && result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
     if (sameKey || row.state === 'queued') return submit(row, outcome, taskId, context, 'late_answer')
     if (row.olderTaskId !== null && row.olderTaskId !== taskId) return confirmOrOrphan(row, result)
     return keepOlder(row, result, taskId)
@@ -107,7 +114,11 @@ function settleOlder(row: TaskState, result: AttemptResult, context: SettleConte
   if (!proven || !row.doubtfulAttempts.includes(result.attempt)) return { kind: 'ignored', why: 'fenced', orphan: null }
   return transition(row.state, {
     patch: { doubtfulAttempts: row.doubtfulAttempts.filter((attempt) => attempt !== result.attempt) },
-    event: { kind: 'late_answer', reason: outcome.kind, detail: { attempt: result.attempt, evidence: outcome.evidence } },
+    event: {
+      kind: 'late_answer',
+      reason: outcome.kind,
+      detail: { attempt: result.attempt, evidence: outcome.evidence },
+    },
   })
 }
 
@@ -115,7 +126,11 @@ function settleOlder(row: TaskState, result: AttemptResult, context: SettleConte
 function keepOlder(row: TaskState, result: AttemptResult, taskId: string | null): Decision {
   return transition(row.state, {
     patch: { olderTaskId: taskId },
-    event: { kind: 'late_answer', reason: 'older_attempt', detail: { attempt: result.attempt, taskId, evidence: result.outcome.evidence } },
+    event: {
+      kind: 'late_answer',
+      reason: 'older_attempt',
+      detail: { attempt: result.attempt, taskId, evidence: result.outcome.evidence },
+    },
   })
 }
 
@@ -137,7 +152,11 @@ function settleNewest(row: TaskState, result: AttemptResult, context: SettleCont
       return hold(row, result, 'mismatch')
     case 'unknown':
       if (row.state !== 'invoking') return { kind: 'ignored', why: 'known_unknown', orphan: null }
-      return doubt(row, result, context, { executed: outcome.executed, reason: 'unknown', waitMs: outcome.retryAfterMs })
+      return doubt(row, result, context, {
+        executed: outcome.executed,
+        reason: 'unknown',
+        waitMs: outcome.retryAfterMs,
+      })
     case 'not_executed':
     case 'rejected':
     case 'blocked':
@@ -145,10 +164,23 @@ function settleNewest(row: TaskState, result: AttemptResult, context: SettleCont
   }
 }
 
-function submit(row: TaskState, outcome: Outcome, taskId: string | null, context: SettleContext, how: string): Transition {
+function submit(
+  row: TaskState,
+  outcome: Outcome,
+  taskId: string | null,
+  context: SettleContext,
+  how: string,
+): Transition {
   const other = row.olderTaskId !== null && row.olderTaskId !== taskId ? row.olderTaskId : null
   const orphan = other === null ? null : { attempt: row.attempt - 1, taskId: other, evidence: row.evidence }
-  const settled = { ...RELEASED, taskId, endedAt: context.now, doubtfulAttempts: [], olderTaskId: null, evidence: outcome.evidence }
+  const settled = {
+    ...RELEASED,
+    taskId,
+    endedAt: context.now,
+    doubtfulAttempts: [],
+    olderTaskId: null,
+    evidence: outcome.evidence,
+  }
   if (row.cancelRequested) return cancelKnownTask(row, settled, orphan, context)
   const plain = how === 'answer' && row.state === 'invoking' && row.attempt === 1
   return transition('submitted', {
@@ -160,9 +192,19 @@ function submit(row: TaskState, outcome: Outcome, taskId: string | null, context
 }
 
 /** A person asked for cancellation before the task was known: the sweep cancels it at the API. */
-function cancelKnownTask(row: TaskState, settled: TaskStatePatch, orphan: Transition['orphan'], context: SettleContext): Transition {
+function cancelKnownTask(
+  row: TaskState,
+  settled: TaskStatePatch,
+  orphan: Transition['orphan'],
+  context: SettleContext,
+): Transition {
   return transition('unknown', {
-    patch: { ...settled, reason: 'cancel_requested', unknownSince: row.unknownSince ?? context.now, nextCheckAt: context.now },
+    patch: {
+      ...settled,
+      reason: 'cancel_requested',
+      unknownSince: row.unknownSince ?? context.now,
+      nextCheckAt: context.now,
+    },
     orphan,
     event: { kind: 'task_found_while_canceling', reason: 'cancel_requested', detail: { taskId: settled.taskId } },
   })
@@ -203,7 +245,8 @@ function hold(row: TaskState, result: AttemptResult, reason: string): Transition
 function settleWithoutEffect(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   const { outcome } = result
   // The newer attempt surely had no effect, so a task named by an older one is the task.
-  if (row.olderTaskId !== null) return submit({ ...row, olderTaskId: null }, outcome, row.olderTaskId, context, 'older_attempt')
+  if (row.olderTaskId !== null)
+    return submit({ ...row, olderTaskId: null }, outcome, row.olderTaskId, context, 'older_attempt')
   if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
   const pauseTarget = outcome.kind === 'blocked' ? blockedReason(outcome.evidence) : null
   if (row.cancelRequested) return { ...canceled(outcome.evidence, 'no_effect'), pauseTarget }
@@ -226,7 +269,12 @@ function backToDoubt(row: TaskState, result: AttemptResult, context: SettleConte
   }
 }
 
-function requeue(row: TaskState, result: AttemptResult, context: SettleContext, pauseTarget: string | null): Transition {
+function requeue(
+  row: TaskState,
+  result: AttemptResult,
+  context: SettleContext,
+  pauseTarget: string | null,
+): Transition {
   const { outcome } = result
   const refund = outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
   const attempts = refund ? Math.max(0, row.attempts - 1) : row.attempts
@@ -250,7 +298,11 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext, 
     unfreeze: true,
     raiseGeneration: written && context.policy.key?.failedFirst === 'replayed',
     pauseTarget,
-    event: { kind: outcome.kind, reason: outcome.evidence.rule ?? null, detail: { evidence: outcome.evidence, waitMs: wait } },
+    event: {
+      kind: outcome.kind,
+      reason: outcome.evidence.rule ?? null,
+      detail: { evidence: outcome.evidence, waitMs: wait },
+    },
   })
 }
 
@@ -270,7 +322,7 @@ export function canceled(evidence: Evidence | null, reason: string): Transition 
   })
 }
 
-export function nextWaitMs(step: number, toldMs: number | null, context: SettleContext): number {
+function nextWaitMs(step: number, toldMs: number | null, context: SettleContext): number {
   const own = backoffMs(context.policy.retry, step, context.random())
   return toldMs === null ? own : Math.max(own, spreadMs(toldMs, context.random()))
 }

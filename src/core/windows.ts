@@ -33,7 +33,7 @@ export function replayWindow(row: TaskState, policy: TargetPolicy, clock: Window
 }
 
 /** Age of the generation's first attempt that may have left, by the latest of the clocks. */
-export function ageOf(row: TaskState, clock: WindowClock): number {
+function ageOf(row: TaskState, clock: WindowClock): number {
   if (row.startedAt === null) return 0
   return Math.max(clock.wall, clock.latest, clock.highWaterAt) - row.startedAt
 }
@@ -46,7 +46,7 @@ export function windowClosesAt(row: TaskState, policy: TargetPolicy): number | n
 }
 
 /** Inside the time for which the API's lookup shows a submission; later a miss may only mean "forgotten". */
-export function isInsideLookupMemory(row: TaskState, policy: TargetPolicy, clock: WindowClock): boolean {
+function isInsideLookupMemory(row: TaskState, policy: TargetPolicy, clock: WindowClock): boolean {
   const remembers = policy.lookup?.remembersMs
   if (remembers === undefined || remembers === null) return false
   return remembers === 'forever' || ageOf(row, clock) + policy.timeoutMs <= remembers

@@ -38,7 +38,11 @@ const FIELDS = ['target', 'payload', 'priority', 'logicalHash', 'runAt', 'dedupe
  * `skip`: every good line is written.
  * @returns the report; with `stop`, the one error that stopped it is its last.
  */
-export async function enqueueLines(store: Store, source: AsyncIterable<Buffer>, options: EnqueueLinesOptions): Promise<EnqueueLinesReport> {
+export async function enqueueLines(
+  store: Store,
+  source: AsyncIterable<Buffer>,
+  options: EnqueueLinesOptions,
+): Promise<EnqueueLinesReport> {
   const report = { enqueued: 0, deduplicated: 0, skipped: 0, errors: [] as LineError[] }
   let batch: { line: number; request: NewRequest }[] = []
   let lines = 0
@@ -46,13 +50,18 @@ export async function enqueueLines(store: Store, source: AsyncIterable<Buffer>, 
 
   const refuse = (line: number, error: OnceishError): void => {
     report.skipped++
-    if (report.errors.length < MAX_REPORTED_ERRORS) report.errors.push({ line, code: error.code, message: error.message })
+    if (report.errors.length < MAX_REPORTED_ERRORS)
+      report.errors.push({ line, code: error.code, message: error.message })
   }
   /** @returns false when a conflict stops everything. */
   const flush = async (): Promise<boolean> => {
     if (batch.length === 0) return true
     const stopAtConflict = options.onError === 'stop'
-    const results = await store.enqueue(batch.map((one) => one.request), options.now(), { stopAtConflict })
+    const results = await store.enqueue(
+      batch.map((one) => one.request),
+      options.now(),
+      { stopAtConflict },
+    )
     const written = batch
     batch = []
     const last = results.at(-1)
@@ -69,7 +78,12 @@ export async function enqueueLines(store: Store, source: AsyncIterable<Buffer>, 
     return true
   }
 
-  for await (const line of readLines(countBytes(source, (n) => { bytes += n }), options.rules.maxPayloadBytes)) {
+  for await (const line of readLines(
+    countBytes(source, (n) => {
+      bytes += n
+    }),
+    options.rules.maxPayloadBytes,
+  )) {
     lines = line.number
     try {
       const request = parseLine(line, options)
@@ -103,12 +117,18 @@ export function conflictError(requestId: number): OnceishError {
 function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | null {
   if ('fault' in line) {
     if (line.fault === 'not_utf8') throw new OnceishError('LINE_INVALID', 'it is not UTF-8')
-    throw new OnceishError('PAYLOAD_TOO_LARGE', `it is longer than ${options.rules.maxPayloadBytes} bytes (maxPayloadBytes)`)
+    throw new OnceishError(
+      'PAYLOAD_TOO_LARGE',
+      `it is longer than ${options.rules.maxPayloadBytes} bytes (maxPayloadBytes)`,
+    )
   }
   if (line.text.trim() === '') return null
   const value = parseJson(line.text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new OnceishError('LINE_INVALID', 'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "dedupe"?}')
+    throw new OnceishError(
+      'LINE_INVALID',
+      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "dedupe"?}',
+    )
   }
   return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)
 }
@@ -121,7 +141,8 @@ function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string 
   }
   if (!('payload' in value)) throw new OnceishError('LINE_INVALID', 'it has no "payload"')
   const target = value['target'] ?? defaultTarget
-  if (typeof target !== 'string') throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
+  if (typeof target !== 'string')
+    throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
   checkOptional(value, 'logicalHash', 'string')
   checkOptional(value, 'priority', 'number')
   if (value['dedupe'] !== undefined && !['always', 'live', 'none'].includes(value['dedupe'] as string)) {

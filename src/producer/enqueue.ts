@@ -14,7 +14,12 @@ export interface Enqueued {
 }
 
 /** @throws OnceishError LOGICAL_HASH_CONFLICT when the hash belongs to a request with another payload; see `toNewRequest`. */
-export async function enqueue(store: Store, request: EnqueueRequest, rules: RequestRules, now: number): Promise<Enqueued> {
+export async function enqueue(
+  store: Store,
+  request: EnqueueRequest,
+  rules: RequestRules,
+  now: number,
+): Promise<Enqueued> {
   const [result] = await store.enqueue([toNewRequest(request, rules)], now)
   return toEnqueued(result as EnqueueResult)
 }

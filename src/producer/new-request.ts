@@ -43,7 +43,14 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
       { details: { bytes, limit: rules.maxPayloadBytes } },
     )
   }
-  return { target: request.target, payload, ...hashes, priority: priorityOf(request), dueAt: instantOf(request.runAt), dedupe }
+  return {
+    target: request.target,
+    payload,
+    ...hashes,
+    priority: priorityOf(request),
+    dueAt: instantOf(request.runAt),
+    dedupe,
+  }
 }
 
 function targetDedupe(target: string, rules: RequestRules): Dedupe {
@@ -58,7 +65,10 @@ function targetDedupe(target: string, rules: RequestRules): Dedupe {
 function priorityOf(request: EnqueueRequest): number {
   const priority = request.priority ?? 0
   if (Number.isInteger(priority) && Math.abs(priority) <= MAX_PRIORITY) return priority
-  throw new OnceishError('REQUEST_INVALID', `priority is a whole number from -${MAX_PRIORITY} to ${MAX_PRIORITY}, not ${JSON.stringify(priority)}`)
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `priority is a whole number from -${MAX_PRIORITY} to ${MAX_PRIORITY}, not ${JSON.stringify(priority)}`,
+  )
 }
 
 const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
@@ -66,7 +76,12 @@ const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-
 /** @throws OnceishError REQUEST_INVALID */
 export function instantOf(given: number | Date | string | undefined | null): number | null {
   if (given === undefined || given === null) return null
-  const at = given instanceof Date ? given.getTime() : typeof given === 'string' && ISO_WITH_ZONE.test(given) ? Date.parse(given) : given
+  const at =
+    given instanceof Date
+      ? given.getTime()
+      : typeof given === 'string' && ISO_WITH_ZONE.test(given)
+        ? Date.parse(given)
+        : given
   if (typeof at === 'number' && Number.isInteger(at) && at >= 0 && at <= 8.64e15) return at
   throw new OnceishError(
     'REQUEST_INVALID',

@@ -44,6 +44,13 @@ async function explain(
     return { ...line, would: 'wait', why: 'its lease is running', nextAt: leaseUntil }
   }
   const { verdict } = await reconcile(investigation)
-  const why = verdict.kind === 'replay' ? verdict.why : 'reason' in verdict ? verdict.reason : verdict.kind === 'adopt' ? `task ${verdict.taskId}` : 'settled_miss'
+  const why =
+    verdict.kind === 'replay'
+      ? verdict.why
+      : 'reason' in verdict
+        ? verdict.reason
+        : verdict.kind === 'adopt'
+          ? `task ${verdict.taskId}`
+          : 'settled_miss'
   return { ...line, would: verdict.kind, why, nextAt: verdict.kind === 'later' ? verdict.at : null }
 }

@@ -1,7 +1,8 @@
 // One row in doubt, looked into: the ladder lookup -> replay -> hold as far as its target has it. This only proposes: the
 // turn's transaction checks windows, misses and limits again before it writes.
-import { type Clock } from '../core/clock.ts'
+
 import { backoffMs } from '../core/backoff.ts'
+import type { Clock } from '../core/clock.ts'
 import type { Evidence, LookupResult } from '../core/outcome.ts'
 import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
@@ -61,7 +62,11 @@ export function createReconciler(options: ReconcilerOptions) {
     try {
       return told(policy, await climb(current, signal))
     } catch (error) {
-      const evidence: Evidence = { phase: 'not_sent', error: String((error as Error)?.message ?? error), rule: 'reconcile' }
+      const evidence: Evidence = {
+        phase: 'not_sent',
+        error: String((error as Error)?.message ?? error),
+        rule: 'reconcile',
+      }
       return told(policy, later(row, policy, clock.wallNow() + waitMs(row, policy), 'recovery_failed', evidence))
     }
   }
@@ -104,7 +109,8 @@ export function createReconciler(options: ReconcilerOptions) {
 
   function judgeFound({ row, policy }: Case, found: LookupResult & { kind: 'found' }): ReconciliationVerdict {
     // What a lookup without the key finds may be an earlier generation's task.
-    if (row.generation > 1 && policy.lookup?.dependsOnKey === false) return hold('found_other_generation', found.evidence)
+    if (row.generation > 1 && policy.lookup?.dependsOnKey === false)
+      return hold('found_other_generation', found.evidence)
     if (row.olderTaskId !== null && row.olderTaskId !== found.taskId) return hold('several_tasks', found.evidence)
     return { kind: 'adopt', taskId: found.taskId, evidence: found.evidence }
   }
@@ -114,13 +120,19 @@ export function createReconciler(options: ReconcilerOptions) {
     const wait = Math.max(waitMs(row, policy), result.retryAfterMs ?? 0)
     const closesAt = windowClosesAt(row, policy)
     const at = clock.wallNow() + wait
-    const yields = canReplay(current) && (row.backoffStep >= UNDETERMINED_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
+    const yields =
+      canReplay(current) && (row.backoffStep >= UNDETERMINED_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
     const reason = current.isSameOrigin ? 'lookup_undetermined' : 'account_changed'
     return yields ? next(reason) : pending(later(row, policy, at, reason, result.evidence))
   }
 
   function canReplay({ row, policy, isSameOrigin }: Case): boolean {
-    return policy.recovery.includes('replay') && isSameOrigin && !row.cancelRequested && replayWindow(row, policy, options.windowClock()).kind === 'open'
+    return (
+      policy.recovery.includes('replay') &&
+      isSameOrigin &&
+      !row.cancelRequested &&
+      replayWindow(row, policy, options.windowClock()).kind === 'open'
+    )
   }
 
   /** A miss counts only when the attempt was over for `settleMs` before the lookup started, and spaced from the last. */
@@ -150,7 +162,10 @@ export function createReconciler(options: ReconcilerOptions) {
 
   function decisiveMiss({ row, policy }: Case, evidence: Evidence): Step {
     const proves = mayRecall({ ...row, cancelRequested: false }, policy, options.windowClock(), row.misses + 1)
-    if (row.cancelRequested) return decided(proves ? { kind: 'canceled', reason: 'settled_miss', evidence } : hold('cancel_unproven', evidence))
+    if (row.cancelRequested)
+      return decided(
+        proves ? { kind: 'canceled', reason: 'settled_miss', evidence } : hold('cancel_unproven', evidence),
+      )
     if (proves) return decided({ kind: 'recall', evidence })
     if (row.executed) return next('executed_without_id')
     return next(policy.lookup?.missMeans === 'hold' ? 'miss_means_hold' : 'lookup_memory_over')
@@ -168,7 +183,10 @@ export function createReconciler(options: ReconcilerOptions) {
     return next(window.kind === 'closed' ? 'key_window_closed' : 'key_window_unknown')
   }
 
-  async function cancelTask({ row, policy, target, input }: Case, signal?: AbortSignal): Promise<ReconciliationVerdict> {
+  async function cancelTask(
+    { row, policy, target, input }: Case,
+    signal?: AbortSignal,
+  ): Promise<ReconciliationVerdict> {
     if (!policy.canCancel || row.taskId === null) return hold('cancel_unsupported')
     const result = await target.cancel({ ...input, taskId: row.taskId }, signal)
     if (result.kind === 'canceled') return { kind: 'canceled', reason: 'canceled_at_api', evidence: result.evidence }
@@ -206,5 +224,11 @@ function later(row: TaskState, policy: TargetPolicy, at: number, reason: string,
 
 function lookupInput(row: TaskState, payload: string, prepared: PreparedCall): LookupInput {
   const { requestId, logicalHash, generation, priority } = row
-  return { payload, key: row.idempotencyKey, request: { requestId, logicalHash, generation, priority }, prepared, taskId: row.taskId }
+  return {
+    payload,
+    key: row.idempotencyKey,
+    request: { requestId, logicalHash, generation, priority },
+    prepared,
+    taskId: row.taskId,
+  }
 }

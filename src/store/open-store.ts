@@ -9,7 +9,10 @@ import type { Store } from './store.ts'
  */
 export async function openStore(location: string, options: { create: boolean; now: number }): Promise<Store> {
   if (/^postgres(ql)?:\/\//.test(location)) {
-    throw new OnceishError('STORE_UNSUPPORTED', 'this version keeps its store in SQLite only: set "store" to a file path')
+    throw new OnceishError(
+      'STORE_UNSUPPORTED',
+      'this version keeps its store in SQLite only: set "store" to a file path',
+    )
   }
   return openSqliteStore({ path: location, ...options })
 }

@@ -1,12 +1,13 @@
 // What a store must do, in the words of the turn. Two engines implement it and one conformance suite holds both to it.
 // No method waits on anything but the engine; every write is one transaction; time is always a parameter, except that an
 // engine with a clock of its own may use that inside the transaction.
-import type { Reconciliation } from '../core/reconciliation.ts'
-import type { AttemptResult } from '../core/settlement.ts'
+
 import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
-import type { RequestState, TaskState } from '../core/task-state.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
+import type { Reconciliation } from '../core/reconciliation.ts'
+import type { AttemptResult } from '../core/settlement.ts'
+import type { RequestState, TaskState } from '../core/task-state.ts'
 
 /** One life of one worker: `name` is the operator's, `boot` is random for each start. */
 export interface WorkerLife {
@@ -30,7 +31,12 @@ export interface NewRequest {
 
 export type EnqueueResult =
   | { readonly kind: 'inserted'; readonly requestId: number; readonly state: 'ready' | 'scheduled' }
-  | { readonly kind: 'duplicate'; readonly requestId: number; readonly state: RequestState; readonly taskId: string | null }
+  | {
+      readonly kind: 'duplicate'
+      readonly requestId: number
+      readonly state: RequestState
+      readonly taskId: string | null
+    }
   | { readonly kind: 'conflict'; readonly requestId: number; readonly state: RequestState }
 
 /** What the claim hands to `prepare`, inside the transaction. */
@@ -44,7 +50,12 @@ export interface Claimable {
 }
 
 export type Preparation =
-  | { readonly kind: 'prepared'; readonly key: string | null; readonly call: PreparedCall; readonly targetVersion: string }
+  | {
+      readonly kind: 'prepared'
+      readonly key: string | null
+      readonly call: PreparedCall
+      readonly targetVersion: string
+    }
   /** The payload does not fit the target's description: the request is dead without a call. */
   | { readonly kind: 'dead'; readonly reason: string; readonly note: string }
 
@@ -257,12 +268,20 @@ export interface Store {
   changedElsewhere(targets: readonly string[], now: number): Promise<Change | null>
   /** Calls `wake` after each commit of this process that made work. */
   onWork(wake: () => void): () => void
-  saveDescriptions(targets: readonly { name: string; version: string; description: string }[], now: number): Promise<void>
+  saveDescriptions(
+    targets: readonly { name: string; version: string; description: string }[],
+    now: number,
+  ): Promise<void>
   /** Ends the leases of investigations that this worker life will not finish. */
   releaseInvestigations(worker: WorkerLife, now: number): Promise<void>
 
   get(requestId: number): Promise<RequestDetail | null>
-  list(filter: { state?: RequestState; target?: string; limit: number; afterId?: number }): Promise<readonly RequestView[]>
+  list(filter: {
+    state?: RequestState
+    target?: string
+    limit: number
+    afterId?: number
+  }): Promise<readonly RequestView[]>
   orphans(limit: number): Promise<readonly OrphanView[]>
   status(): Promise<StoreStatus>
   drainStatus(targets: readonly string[], horizonAt: number): Promise<DrainStatus>
@@ -271,7 +290,12 @@ export interface Store {
 
   retry(requestId: number, word: OperatorWord, raiseGeneration: (target: string) => boolean): Promise<OperatorResult>
   /** `settleMsOf`: how long after an attempt's end a call may follow; `force` skips that wait. */
-  resolve(requestId: number, resolution: Resolution, word: OperatorWord, options: { force: boolean; settleMsOf: (target: string) => number }): Promise<OperatorResult>
+  resolve(
+    requestId: number,
+    resolution: Resolution,
+    word: OperatorWord,
+    options: { force: boolean; settleMsOf: (target: string) => number },
+  ): Promise<OperatorResult>
   cancel(requestId: number, word: OperatorWord): Promise<OperatorResult>
   pause(target: string, reason: string | null, actor: string, now: number): Promise<void>
   /** @returns false where it was not paused. */

@@ -129,7 +129,9 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   const call = claimed.calls[0]
   if (call === undefined) throw new Error('nothing was claimed')
   createSpill({ storePath: path, incarnation, boot: 'dead' }).write([answer(call, accepted('SM-spilled'))])
-  createSpill({ storePath: path, incarnation: 'another store', boot: 'other' }).write([answer(call, accepted('SM-foreign'))])
+  createSpill({ storePath: path, incarnation: 'another store', boot: 'other' }).write([
+    answer(call, accepted('SM-foreign')),
+  ])
   const worker = await once.startWorker(DRAIN)
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
@@ -167,7 +169,10 @@ test('refused credentials pause the target with its queue whole, and resume goes
   await once.enqueue({ target: 'renders', payload: { n: second } })
   const blocked = await once.startWorker(DRAIN)
   await blocked.done
-  expect(await once.status()).toMatchObject({ states: { ready: 2 }, targets: { renders: { paused: true, pauseReason: 'blocked: HTTP 401' } } })
+  expect(await once.status()).toMatchObject({
+    states: { ready: 2 },
+    targets: { renders: { paused: true, pauseReason: 'blocked: HTTP 401' } },
+  })
   expect(await callsOf(second)).toEqual([])
   expect(await once.resume('renders')).toBe(true)
   const resumed = await once.startWorker(DRAIN)
@@ -217,7 +222,9 @@ test('a request that is due later is called then, without being asked', async ()
 })
 
 test('a payload that does not fit the description is dead without a call, and the others go on', async () => {
-  const once = await open({ targets: { renders: { submit: { url: `${api.origin}/v1/renders?template={% $payload.template %}` } } } })
+  const once = await open({
+    targets: { renders: { submit: { url: `${api.origin}/v1/renders?template={% $payload.template %}` } } },
+  })
   const [broken, good] = [fresh(), fresh()]
   await once.enqueue({ target: 'renders', payload: { n: broken } })
   await once.enqueue({ target: 'renders', payload: { n: good, template: 'a&b' } })
@@ -239,11 +246,15 @@ test('canceling a request in doubt cancels the task that recovery finds at the A
   expect(await once.get(1)).toMatchObject({ state: 'canceled' })
   const [effect] = await effectsOf(n)
   expect((await api.oracle()).cancellations.map(({ taskId }) => taskId)).toContain(effect?.taskId)
-  expect(await once.enqueue({ target: 'parcels', payload: { n, fault: 'hang_after' } })).toMatchObject({ deduplicated: false })
+  expect(await once.enqueue({ target: 'parcels', payload: { n, fault: 'hang_after' } })).toMatchObject({
+    deduplicated: false,
+  })
 })
 
 test('an unset name that a target needs keeps the worker from starting', async () => {
-  const once = await open({ targets: { renders: { submit: { headers: { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" } } } } })
+  const once = await open({
+    targets: { renders: { submit: { headers: { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" } } } },
+  })
   await expect(once.startWorker()).rejects.toMatchObject({ code: 'ENV_MISSING' })
   const worker = await once.startWorker({ ...DRAIN, targets: ['messages'] })
   await worker.done

@@ -3,9 +3,27 @@ import { canonicalJson } from '../../src/core/canonical-json.ts'
 
 test('members are sorted by UTF-16 code units and numbers are written as RFC 8785 says', () => {
   // The example of RFC 8785, section 3.2.3, and some of its appendix B.
-  const value = { '\u20ac': 'Euro', '\r': 'CR', '\ufb33': 'Dalet', '1': 'One', '\ud83d\ude00': 'Smile', '\u0080': 'C', '\u00f6': 'o' }
-  expect(Object.keys(JSON.parse(canonicalJson(value)))).toEqual(['1', '\r', '\u0080', '\u00f6', '\u20ac', '\ud83d\ude00', '\ufb33'])
-  expect(canonicalJson([333333333.33333329, 1e30, 4.5, 2e-3, 1e-27, -0, 5e-324])).toBe('[333333333.3333333,1e+30,4.5,0.002,1e-27,0,5e-324]')
+  const value = {
+    '\u20ac': 'Euro',
+    '\r': 'CR',
+    '\ufb33': 'Dalet',
+    '1': 'One',
+    '\ud83d\ude00': 'Smile',
+    '\u0080': 'C',
+    '\u00f6': 'o',
+  }
+  expect(Object.keys(JSON.parse(canonicalJson(value)))).toEqual([
+    '1',
+    '\r',
+    '\u0080',
+    '\u00f6',
+    '\u20ac',
+    '\ud83d\ude00',
+    '\ufb33',
+  ])
+  expect(canonicalJson([333333333.3333333, 1e30, 4.5, 2e-3, 1e-27, -0, 5e-324])).toBe(
+    '[333333333.3333333,1e+30,4.5,0.002,1e-27,0,5e-324]',
+  )
   expect(canonicalJson({ b: [true, null, 'x\n'], a: {} })).toBe('{"a":{},"b":[true,null,"x\\n"]}')
 })
 
@@ -20,7 +38,9 @@ test.each([
   ['a lone surrogate', { a: '\ud800' }, '$.a'],
   ['a lone surrogate in a name', { '\udc00': 1 }, '$'],
 ])('%s is refused with its path', (_what, value, path) => {
-  expect(() => canonicalJson(value)).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL', details: { path } }))
+  expect(() => canonicalJson(value)).toThrow(
+    expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL', details: { path } }),
+  )
 })
 
 test('a cycle ends in an error instead of the stack', () => {

@@ -24,7 +24,9 @@ test('a derived hash covers target and payload, and can be given back as it was 
   expect(hashed.logicalHash).toMatch(/^v1:[0-9a-f]{64}$/)
   expect(hashRequest({ target: 't', payload: { a: 1 }, given: hashed.logicalHash })).toEqual(hashed)
   expect(hashRequest({ target: 'u', payload: { a: 1 } }).logicalHash).not.toBe(hashed.logicalHash)
-  expect(() => hashRequest({ target: 't', payload: { a: 2 }, given: hashed.logicalHash })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+  expect(() => hashRequest({ target: 't', payload: { a: 2 }, given: hashed.logicalHash })).toThrow(
+    expect.objectContaining({ code: 'REQUEST_INVALID' }),
+  )
 })
 
 test('the ledger finds a stored row by the hash that enqueue made', () => {

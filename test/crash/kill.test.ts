@@ -34,7 +34,10 @@ interface Case {
 async function openCase(fault: string): Promise<Case> {
   const shop = openShop(configFor(api.origin))
   const numbers = new Map<Kind, number>(KINDS.map((kind) => [kind, ++lastN]))
-  await enqueue(shop, [...numbers].map(([target, n]) => ({ target, payload: { n, fault } })))
+  await enqueue(
+    shop,
+    [...numbers].map(([target, n]) => ({ target, payload: { n, fault } })),
+  )
   return { shop, numbers }
 }
 
@@ -51,7 +54,10 @@ async function seen({ numbers }: Case) {
 }
 
 /** What must be true at the end, wherever the worker died. */
-async function expectReconciled(one: Case, messages: { readonly effects: number; readonly state?: 'held' | 'submitted' }): Promise<void> {
+async function expectReconciled(
+  one: Case,
+  messages: { readonly effects: number; readonly state?: 'held' | 'submitted' },
+): Promise<void> {
   const { code } = await one.shop.run('work', '--drain')
   await waitFor(async () => (await seen(one)).running === 0, { what: 'the API to be at rest' })
   const { calls, effects } = await seen(one)
@@ -60,7 +66,10 @@ async function expectReconciled(one: Case, messages: { readonly effects: number;
     const n = one.numbers.get(kind)
     const [effect, ...duplicates] = effects.filter((each) => each.n === n)
     expect(duplicates, kind).toEqual([])
-    expect(listed.find((row) => row.target === kind), kind).toMatchObject({ state: 'submitted', taskId: effect?.taskId })
+    expect(
+      listed.find((row) => row.target === kind),
+      kind,
+    ).toMatchObject({ state: 'submitted', taskId: effect?.taskId })
   }
   const renders = calls.filter((call) => call.kind === 'renders')
   expect(new Set(renders.map((call) => call.key)).size).toBe(1)
@@ -75,16 +84,24 @@ async function expectReconciled(one: Case, messages: { readonly effects: number;
 
 async function expectEvidence(shop: Shop, message: Listed): Promise<void> {
   expect(message.reason).toBe('opaque')
-  const shown = await shop.json<{ taskState: { attempt: number }; prepared: { url: string }; events: { kind: string; reason: string }[] }>(
-    'show',
-    String(message.requestId),
-  )
+  const shown = await shop.json<{
+    taskState: { attempt: number }
+    prepared: { url: string }
+    events: { kind: string; reason: string }[]
+  }>('show', String(message.requestId))
   expect(shown.taskState.attempt).toBe(1)
   expect(shown.prepared.url).toContain('/v1/messages')
-  expect(shown.events.map((event) => `${event.kind}: ${event.reason}`)).toEqual(['unknown: lease_expired', 'held: opaque'])
+  expect(shown.events.map((event) => `${event.kind}: ${event.reason}`)).toEqual([
+    'unknown: lease_expired',
+    'held: opaque',
+  ])
 }
 
-async function killWorker(one: Case, moment: (now: Awaited<ReturnType<typeof seen>>) => boolean, what: string): Promise<void> {
+async function killWorker(
+  one: Case,
+  moment: (now: Awaited<ReturnType<typeof seen>>) => boolean,
+  what: string,
+): Promise<void> {
   const worker = one.shop.start('work')
   await waitFor(async () => moment(await seen(one)), { what })
   worker.kill('SIGKILL')
@@ -94,7 +111,11 @@ async function killWorker(one: Case, moment: (now: Awaited<ReturnType<typeof see
 test('killed after the claim’s commit, before the call: the opaque one was never made, and is held all the same', async () => {
   const one = await openCase('none')
   const entry = fileURLToPath(new URL('./claim-and-die.ts', import.meta.url))
-  const worker = spawn(process.execPath, ['--import', 'jiti/register', entry, join(one.shop.folder, 'onceish.config.json')], { stdio: 'inherit' })
+  const worker = spawn(
+    process.execPath,
+    ['--import', 'jiti/register', entry, join(one.shop.folder, 'onceish.config.json')],
+    { stdio: 'inherit' },
+  )
   expect((await once(worker, 'exit'))[1]).toBe('SIGKILL')
   expect((await one.shop.json<{ states: object }>('status')).states).toEqual({ invoking: 4 })
   expect((await seen(one)).calls).toEqual([])
@@ -122,7 +143,10 @@ test('killed right after the answers', async () => {
 test('killed again and again in mid-run, the same holds', async () => {
   const shop = openShop(configFor(api.origin))
   const requests = KINDS.flatMap((target) =>
-    Array.from({ length: 15 }, () => ({ target, payload: { n: ++lastN, fault: lastN % 3 === 0 ? 'slow:150' : 'none' } })),
+    Array.from({ length: 15 }, () => ({
+      target,
+      payload: { n: ++lastN, fault: lastN % 3 === 0 ? 'slow:150' : 'none' },
+    })),
   )
   const numbers = requests.map(({ payload }) => payload.n)
   await enqueue(shop, requests)
@@ -138,5 +162,7 @@ test('killed again and again in mid-run, the same holds', async () => {
   expect(effects.length).toBe(new Set(effects.map((effect) => effect.n)).size)
   const listed = await shop.lines<Listed>('list')
   expect(listed.filter((row) => row.target !== 'messages').every((row) => row.state === 'submitted')).toBe(true)
-  expect(listed.filter((row) => row.target === 'messages').every((row) => row.state === 'submitted' || row.state === 'held')).toBe(true)
+  expect(
+    listed.filter((row) => row.target === 'messages').every((row) => row.state === 'submitted' || row.state === 'held'),
+  ).toBe(true)
 })

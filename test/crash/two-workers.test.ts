@@ -21,7 +21,10 @@ test('two workers on one file share 5,000 requests; none is called twice and nob
   expect(await shop.json('enqueue', '--target', 'renders', '--file', 'jobs.ndjson')).toMatchObject({ enqueued: 5000 })
   const workers = [shop.start('work', '--drain', '--json'), shop.start('work', '--drain', '--json')]
   const ended = await Promise.all(workers.map((worker) => worker.ended))
-  expect(ended.map(({ code, stderr }) => ({ code, stderr }))).toEqual([{ code: 0, stderr: '' }, { code: 0, stderr: '' }])
+  expect(ended.map(({ code, stderr }) => ({ code, stderr }))).toEqual([
+    { code: 0, stderr: '' },
+    { code: 0, stderr: '' },
+  ])
   const shares = ended.map(({ stdout }) => (JSON.parse(stdout) as { calls: number }).calls)
   expect(shares.every((calls) => calls > 0)).toBe(true)
   const called = (await api.oracle()).calls.filter((call) => String(call.n).startsWith('shared-'))
@@ -45,7 +48,9 @@ test('a worker that was stopped beyond its lease and continued changes nothing t
   stopped.kill('SIGCONT')
   // It is alive again when it takes new work; what it had to say of its old calls it has said by then.
   await shop.run('enqueue', '--target', 'renders', '--payload', '{"n":"after"}')
-  await waitFor(async () => (await shop.json<{ states: { submitted: number } }>('status')).states.submitted === 2, { what: 'new work to be done' })
+  await waitFor(async () => (await shop.json<{ states: { submitted: number } }>('status')).states.submitted === 2, {
+    what: 'new work to be done',
+  })
   stopped.kill('SIGTERM')
   expect((await stopped.ended).code).toBe(143)
   expect((await shop.lines('list')).slice(0, 2)).toEqual(before)
@@ -55,7 +60,9 @@ test('a worker that was stopped beyond its lease and continued changes nothing t
 test('six processes start at once on an empty folder: all enqueue, the schema is made once', async () => {
   const shop = openShop(configFor(api.origin))
   const payload = '{"n":"same"}'
-  const ended = await Promise.all(Array.from({ length: 6 }, () => shop.run('enqueue', '--target', 'renders', '--payload', payload, '--json')))
+  const ended = await Promise.all(
+    Array.from({ length: 6 }, () => shop.run('enqueue', '--target', 'renders', '--payload', payload, '--json')),
+  )
   expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 0, 0, 0])
   const answers = ended.map(({ stdout }) => JSON.parse(stdout) as { requestId: number; deduplicated: boolean })
   expect(new Set(answers.map(({ requestId }) => requestId)).size).toBe(1)

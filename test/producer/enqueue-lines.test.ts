@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
-import { enqueueLines, type EnqueueLinesOptions } from '../../src/producer/enqueue-lines.ts'
+import { type EnqueueLinesOptions, enqueueLines } from '../../src/producer/enqueue-lines.ts'
 import { toNewRequest } from '../../src/producer/new-request.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -32,7 +32,11 @@ test('lines keep their order as ids, whatever the chunks, and blank lines are co
   const bytes = Buffer.from(text)
   const { report, rows } = await feed(Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)))
   expect(report).toEqual({ enqueued: 3, deduplicated: 0, skipped: 0, errors: [] })
-  expect(rows.map((row) => [row.requestId, row.target, row.priority])).toEqual([[1, 'video', 3], [2, 'parcel', 0], [3, 'video', 0]])
+  expect(rows.map((row) => [row.requestId, row.target, row.priority])).toEqual([
+    [1, 'video', 3],
+    [2, 'parcel', 0],
+    [3, 'video', 0],
+  ])
 })
 
 test.each([
@@ -50,12 +54,19 @@ test.each([
   [`{"payload":"\\ud800"}`, 'PAYLOAD_NOT_CANONICAL', 'lone surrogate'],
 ])('%s is named with its line', async (line, code, message) => {
   const { report, rows } = await feed(`{"payload":0}\n${line}\n{"payload":2}\n`, { onError: 'skip' })
-  expect(report).toMatchObject({ enqueued: 2, skipped: 1, errors: [{ line: 2, code, message: expect.stringContaining(message) }] })
+  expect(report).toMatchObject({
+    enqueued: 2,
+    skipped: 1,
+    errors: [{ line: 2, code, message: expect.stringContaining(message) }],
+  })
   expect(rows).toHaveLength(2)
 })
 
 test('a line that is not UTF-8 is named, not mended', async () => {
-  const { report } = await feed([Buffer.from('{"payload":"'), Buffer.from([0xff]), Buffer.from('"}\n{"payload":2}\n')], { onError: 'skip' })
+  const { report } = await feed(
+    [Buffer.from('{"payload":"'), Buffer.from([0xff]), Buffer.from('"}\n{"payload":2}\n')],
+    { onError: 'skip' },
+  )
   expect(report).toMatchObject({ enqueued: 1, errors: [{ line: 1, code: 'LINE_INVALID', message: 'it is not UTF-8' }] })
 })
 
@@ -73,7 +84,11 @@ test('a conflict stops like any bad line, and is skipped like one', async () => 
   expect(stopped.report).toMatchObject({ enqueued: 0, errors: [{ line: 2, code: 'LOGICAL_HASH_CONFLICT' }] })
   expect(stopped.rows).toEqual([])
   const skipped = await feed(text, { onError: 'skip' })
-  expect(skipped.report).toMatchObject({ enqueued: 2, skipped: 1, errors: [{ line: 2, code: 'LOGICAL_HASH_CONFLICT' }] })
+  expect(skipped.report).toMatchObject({
+    enqueued: 2,
+    skipped: 1,
+    errors: [{ line: 2, code: 'LOGICAL_HASH_CONFLICT' }],
+  })
 })
 
 test('a line longer than the limit costs no memory', async () => {
@@ -98,5 +113,7 @@ test('what a caller gives in code is refused with the same care', () => {
   expect(request({ runAt: new Date('x') })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ priority: 1.5 })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ logicalHash: '' })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
-  expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules).dueAt).toBe(Date.UTC(2027, 0, 31, 9))
+  expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules).dueAt).toBe(
+    Date.UTC(2027, 0, 31, 9),
+  )
 })

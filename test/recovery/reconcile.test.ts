@@ -19,7 +19,11 @@ const ROW: TaskState = {
   createdAt: 0, updatedAt: 0,
 } // biome-ignore format: a row
 
-function world(policy: TargetPolicy, answers: LookupResult[] = [], options: { sameOrigin?: boolean; found?: boolean } = {}) {
+function world(
+  policy: TargetPolicy,
+  answers: LookupResult[] = [],
+  options: { sameOrigin?: boolean; found?: boolean } = {},
+) {
   const clock = { wall: 0, mono: 0 }
   let asked = 0
   const target = {
@@ -44,7 +48,14 @@ function world(policy: TargetPolicy, answers: LookupResult[] = [], options: { sa
     windowClock: () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: 0 }),
     random: () => 0,
   })
-  const prepared = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, fingerprint: 'f', account: null }
+  const prepared = {
+    method: 'POST',
+    url: 'http://127.0.0.1/',
+    headers: {},
+    body: null,
+    fingerprint: 'f',
+    account: null,
+  }
   return {
     pass: (ms: number) => {
       clock.wall += ms
@@ -113,15 +124,29 @@ test('settled misses are spaced, and as many as asked permit a new call', async 
   const { look, pass } = world(LOOKUP, [MISS])
   await look()
   pass(6000)
-  expect(await look({ misses: 1, lastMissAt: 5500 })).toMatchObject({ kind: 'later', reason: 'miss_too_soon', at: 6500 })
+  expect(await look({ misses: 1, lastMissAt: 5500 })).toMatchObject({
+    kind: 'later',
+    reason: 'miss_too_soon',
+    at: 6500,
+  })
   pass(1000)
   expect(await look({ misses: 1, lastMissAt: 5500 })).toMatchObject({ kind: 'recall' })
 })
 
 test.each([
   ['it was executed', LOOKUP, { executed: true }, 'executed_without_id'],
-  ['misses mean nothing here', { ...LOOKUP, lookup: { ...(LOOKUP.lookup as never as object), missMeans: 'hold' } } as TargetPolicy, {}, 'miss_means_hold'],
-  ['the lookup may have forgotten it', { ...LOOKUP, lookup: { ...(LOOKUP.lookup as never as object), remembersMs: 7000 } } as TargetPolicy, {}, 'lookup_memory_over'],
+  [
+    'misses mean nothing here',
+    { ...LOOKUP, lookup: { ...(LOOKUP.lookup as never as object), missMeans: 'hold' } } as TargetPolicy,
+    {},
+    'miss_means_hold',
+  ],
+  [
+    'the lookup may have forgotten it',
+    { ...LOOKUP, lookup: { ...(LOOKUP.lookup as never as object), remembersMs: 7000 } } as TargetPolicy,
+    {},
+    'lookup_memory_over',
+  ],
 ])('a settled miss permits no call where %s', async (_why, policy, row, reason) => {
   const { look, pass } = world(policy, [MISS])
   await look()
@@ -134,7 +159,10 @@ test('another account or origin makes a miss worthless and leaves replay to a pe
   await gone.look()
   gone.pass(100_000)
   expect(await gone.look({ misses: 1 })).toMatchObject({ kind: 'later', reason: 'account_changed', missCounted: false })
-  expect(await world(KEYED, [], { sameOrigin: false }).look()).toMatchObject({ kind: 'hold', reason: 'account_changed' })
+  expect(await world(KEYED, [], { sameOrigin: false }).look()).toMatchObject({
+    kind: 'hold',
+    reason: 'account_changed',
+  })
 })
 
 test('a lookup that proves nothing is asked again, and yields to a replay before the window closes', async () => {
@@ -153,11 +181,17 @@ test('a lookup that proves nothing is asked again, and yields to a replay before
 test('a canceled row is never called again: its task is canceled at the API, or proven absent, or held', async () => {
   expect(await world(KEYED).look({ cancelRequested: true })).toMatchObject({ kind: 'hold', reason: 'cancel_unproven' })
   const known = world({ ...LOOKUP, canCancel: true }, [MISS])
-  expect(await known.look({ cancelRequested: true, taskId: 'a' })).toMatchObject({ kind: 'canceled', reason: 'canceled_at_api' })
+  expect(await known.look({ cancelRequested: true, taskId: 'a' })).toMatchObject({
+    kind: 'canceled',
+    reason: 'canceled_at_api',
+  })
   const absent = world(LOOKUP, [MISS])
   await absent.look()
   absent.pass(9000)
-  expect(await absent.look({ cancelRequested: true, misses: 1, lastMissAt: 6000 })).toMatchObject({ kind: 'canceled', reason: 'settled_miss' })
+  expect(await absent.look({ cancelRequested: true, misses: 1, lastMissAt: 6000 })).toMatchObject({
+    kind: 'canceled',
+    reason: 'settled_miss',
+  })
 })
 
 test('a find without the key may be an earlier generation’s task', async () => {

@@ -28,7 +28,10 @@ test('a given hash with another payload is a conflict that queues nothing, also 
 test('the same given hash on two targets makes two requests', async () => {
   const { enqueue, store } = await openWorld()
   await enqueue({ n: 1 }, hashRequest({ target: 'keyed', payload: { n: 1 }, given: 'x' }))
-  const other = await enqueue({ n: 1 }, { target: 'opaque', ...hashRequest({ target: 'opaque', payload: { n: 1 }, given: 'x' }) })
+  const other = await enqueue(
+    { n: 1 },
+    { target: 'opaque', ...hashRequest({ target: 'opaque', payload: { n: 1 }, given: 'x' }) },
+  )
   expect(other.kind).toBe('inserted')
   await store.close()
 })

@@ -28,7 +28,13 @@ async function stateOf(world: World, requestId: number) {
 
 async function reconcile(world: World, requestId: number, verdict: ReconciliationVerdict, policy = KEYED) {
   const row = await stateOf(world, requestId)
-  const reconciliation: Reconciliation = { requestId, target: row?.target ?? '', version: row?.version ?? 0, policy, verdict }
+  const reconciliation: Reconciliation = {
+    requestId,
+    target: row?.target ?? '',
+    version: row?.version ?? 0,
+    policy,
+    verdict,
+  }
   return world.turn({ reconciliations: [reconciliation] })
 }
 
@@ -36,7 +42,8 @@ const miss = { phase: 'answered', status: 200 } as const
 
 test('claims go by priority, then due time, then id, over all targets', async () => {
   const world = await openWorld()
-  const put = (n: number, priority: number, target: string, dueAt: number | null = null) => world.enqueue({ n }, { priority, target, dueAt })
+  const put = (n: number, priority: number, target: string, dueAt: number | null = null) =>
+    world.enqueue({ n }, { priority, target, dueAt })
   await put(1, 0, 'keyed')
   await put(2, 5, 'opaque')
   await put(3, 5, 'keyed')
@@ -55,7 +62,12 @@ test('claims go by priority, then due time, then id, over all targets', async ()
 test('the invoking row is there when the claim returns, and the settlement keeps the id and drops the request', async () => {
   const world = await openWorld()
   const call = await claimOne(world)
-  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'invoking', attempt: 1, nonce: call.nonce, attempts: 1 })
+  expect(await stateOf(world, call.requestId)).toMatchObject({
+    state: 'invoking',
+    attempt: 1,
+    nonce: call.nonce,
+    attempts: 1,
+  })
   await world.turn({ results: [answer(call, accepted('t-1'))] })
   const db = new Database(world.path, { readonly: true })
   expect(db.prepare('SELECT COUNT(*) FROM requests').pluck().get()).toBe(0)
@@ -79,7 +91,11 @@ test('a lease that ran out permits investigation and never a call; the late answ
   world.clock.now += 10_001
   const expired = await world.turn({ slots: 4 })
   expect(expired.calls).toEqual([])
-  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'lease_expired', endedAt: call.leaseUntil })
+  expect(await stateOf(world, call.requestId)).toMatchObject({
+    state: 'unknown',
+    reason: 'lease_expired',
+    endedAt: call.leaseUntil,
+  })
   await reconcile(world, call.requestId, { kind: 'hold', reason: 'opaque', evidence: null }, OPAQUE)
   await world.turn({ results: [answer(call, accepted('late'))] })
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'submitted', taskId: 'late' })
@@ -145,7 +161,10 @@ test('a blocked answer pauses the target, keeps the request and its budget, and 
   const world = await openWorld()
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, blocked)] })
-  expect((await world.store.status()).targets['keyed']).toMatchObject({ paused: true, pauseReason: 'blocked: HTTP 401' })
+  expect((await world.store.status()).targets['keyed']).toMatchObject({
+    paused: true,
+    pauseReason: 'blocked: HTTP 401',
+  })
   expect((await world.turn({ slots: 4 })).calls).toEqual([])
   expect(await world.store.resume('keyed', 'me', world.clock.now)).toBe(true)
   expect((await world.turn({ slots: 4 })).calls[0]).toMatchObject({ attempt: 2 })
@@ -198,8 +217,14 @@ test('only as many settled misses as asked permit a new call, which takes the ea
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'miss_without_proof' })
   const other = await claimOne(world, 'lookup')
   await world.turn({ results: [answer(other, unknown())] })
-  await reconcile(world, other.requestId, { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss }, LOOKUP)
-  const recall = (await reconcile(world, other.requestId, { kind: 'recall', evidence: miss }, LOOKUP)).calls[0] as ClaimedCall
+  await reconcile(
+    world,
+    other.requestId,
+    { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss },
+    LOOKUP,
+  )
+  const recall = (await reconcile(world, other.requestId, { kind: 'recall', evidence: miss }, LOOKUP))
+    .calls[0] as ClaimedCall
   expect(recall).toMatchObject({ kind: 'recall', attempt: 2 })
   await world.turn({ results: [answer(recall, notExecuted())] })
   expect((await world.store.get(other.requestId))?.state).toBe('scheduled')
@@ -210,7 +235,12 @@ test('what is known to be executed is never called again after a miss', async ()
   const world = await openWorld()
   const call = await claimOne(world, 'lookup')
   await world.turn({ results: [answer(call, unknown(true))] })
-  await reconcile(world, call.requestId, { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss }, LOOKUP)
+  await reconcile(
+    world,
+    call.requestId,
+    { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss },
+    LOOKUP,
+  )
   const { calls } = await reconcile(world, call.requestId, { kind: 'recall', evidence: miss }, LOOKUP)
   expect(calls).toEqual([])
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held' })
@@ -256,7 +286,10 @@ test('without a key an older answer waits for the newer attempt, and is the task
   await world.turn({ results: [answer(first, unknown())] })
   await reconcile(world, first.requestId, { kind: 'hold', reason: 'opaque', evidence: null }, OPAQUE)
   const word = { now: world.clock.now + 60_000, actor: 'me', note: null, ifVersion: null }
-  await world.store.resolve(first.requestId, { kind: 'retry_accepting_duplicates' }, word, { force: true, settleMsOf: () => 0 })
+  await world.store.resolve(first.requestId, { kind: 'retry_accepting_duplicates' }, word, {
+    force: true,
+    settleMsOf: () => 0,
+  })
   world.clock.now += 60_000
   const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
   await world.turn({ results: [answer(first, accepted('old'))] })
@@ -279,7 +312,11 @@ test('one answer that cannot be written is held and does not roll back the other
   const world = await openWorld()
   const good = await claimOne(world)
   const bad = await claimOne(world)
-  const broken = { kind: 'accepted', taskId: { not: 'text' } as unknown as string, evidence: { phase: 'answered', status: 200 } } as const
+  const broken = {
+    kind: 'accepted',
+    taskId: { not: 'text' } as unknown as string,
+    evidence: { phase: 'answered', status: 200 },
+  } as const
   await world.turn({ results: [answer(bad, broken), answer(good, accepted('t1'))] })
   expect(await stateOf(world, good.requestId)).toMatchObject({ state: 'submitted', taskId: 't1' })
   expect(await stateOf(world, bad.requestId)).toMatchObject({ state: 'held', reason: 'settlement_failed' })
@@ -287,7 +324,9 @@ test('one answer that cannot be written is held and does not roll back the other
 })
 
 test('failures that the API remembers need a new key, which only a settled row may get', async () => {
-  const policies = { keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } } }
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
   const world = await openWorld({ policies })
   const first = await claimOne(world)
   await world.turn({ results: [answer(first, notExecuted())] })
@@ -295,7 +334,8 @@ test('failures that the API remembers need a new key, which only a settled row m
   const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
   expect(second.generation).toBe(2)
   await world.turn({ results: [answer(second, unknown())] })
-  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' }, policies.keyed)).calls[0] as ClaimedCall
+  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' }, policies.keyed))
+    .calls[0] as ClaimedCall
   await world.turn({ results: [answer(third, notExecuted())] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', generation: 2 })
   await world.store.close()

@@ -46,12 +46,20 @@ export function openShop(config: RawConfig): Shop {
     start,
     run,
     json: async (...args) => JSON.parse((await run(...args, '--json')).stdout),
-    lines: async (...args) => (await run(...args, '--json')).stdout.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line)),
+    lines: async (...args) =>
+      (await run(...args, '--json')).stdout
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line)),
   }
 }
 
 function startCli(folder: string, args: readonly string[]): RunningCli {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, LOG_LEVEL: 'warn' } })
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, LOG_LEVEL: 'warn' },
+  })
   let stdout = ''
   let stderr = ''
   child.stdout.on('data', (chunk) => {

@@ -5,14 +5,29 @@ import type { Outcome } from '../../src/core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../src/core/policy.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import type { ClaimedCall, EnqueueResult, NewRequest, Store, TurnInput, TurnResult, WorkerLife } from '../../src/store/store.ts'
+import type {
+  ClaimedCall,
+  EnqueueResult,
+  NewRequest,
+  Store,
+  TurnInput,
+  TurnResult,
+  WorkerLife,
+} from '../../src/store/store.ts'
 import { tempDir } from './temp-dir.ts'
 
 export const KEYED: TargetPolicy = {
   timeoutMs: 1000,
   retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000 },
   recovery: ['replay', 'hold'],
-  key: { clientId: false, rememberedForMs: 86_400_000, marginMs: 3_600_000, arrivalMs: 1000, failedFirst: 'unknown', maxReplays: 3 },
+  key: {
+    clientId: false,
+    rememberedForMs: 86_400_000,
+    marginMs: 3_600_000,
+    arrivalMs: 1000,
+    failedFirst: 'unknown',
+    maxReplays: 3,
+  },
   lookup: null,
   canCancel: false,
   deadlineMs: 86_400_000,
@@ -25,7 +40,14 @@ export const OPAQUE: TargetPolicy = { ...NO_POLICY, timeoutMs: 1000, retry: KEYE
 export const LOOKUP: TargetPolicy = {
   ...OPAQUE,
   recovery: ['lookup', 'hold'],
-  lookup: { settleMs: 5000, everyMs: 1000, misses: 2, missMeans: 'absent', remembersMs: 86_400_000, dependsOnKey: true },
+  lookup: {
+    settleMs: 5000,
+    everyMs: 1000,
+    misses: 2,
+    missMeans: 'absent',
+    remembersMs: 86_400_000,
+    dependsOnKey: true,
+  },
 }
 
 export interface World {
@@ -51,7 +73,14 @@ export async function openWorld(
     enqueue: async (payload, request = {}) => {
       const target = request.target ?? 'keyed'
       const hashes = hashRequest({ target, payload })
-      const base: NewRequest = { target, payload: JSON.stringify(payload), ...hashes, priority: 0, dueAt: null, dedupe: 'always' }
+      const base: NewRequest = {
+        target,
+        payload: JSON.stringify(payload),
+        ...hashes,
+        priority: 0,
+        dueAt: null,
+        dedupe: 'always',
+      }
       const [result] = await store.enqueue([{ ...base, ...request }], clock.now)
       return result as EnqueueResult
     },
@@ -70,7 +99,14 @@ export async function openWorld(
           prepare: (request) => ({
             kind: 'prepared',
             key: policies[request.target]?.key ? `key-${request.requestId}-${request.generation}` : null,
-            call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: request.payload, fingerprint: 'f', account: null },
+            call: {
+              method: 'POST',
+              url: 'http://127.0.0.1/',
+              headers: {},
+              body: request.payload,
+              fingerprint: 'f',
+              account: null,
+            },
             targetVersion: 'v1',
           }),
         },
@@ -87,8 +123,17 @@ export function answer(call: ClaimedCall, outcome: Outcome, endedAt = 1_000_000)
   return { requestId, target, attempt, nonce, idempotencyKey: key, outcome, endedAt }
 }
 
-export const accepted = (taskId: string): Outcome => ({ kind: 'accepted', taskId, evidence: { phase: 'answered', status: 200 } })
-export const unknown = (executed = false): Outcome => ({ kind: 'unknown', executed, retryAfterMs: null, evidence: { phase: 'unanswered', error: 'ECONNRESET' } })
+export const accepted = (taskId: string): Outcome => ({
+  kind: 'accepted',
+  taskId,
+  evidence: { phase: 'answered', status: 200 },
+})
+export const unknown = (executed = false): Outcome => ({
+  kind: 'unknown',
+  executed,
+  retryAfterMs: null,
+  evidence: { phase: 'unanswered', error: 'ECONNRESET' },
+})
 export const notExecuted = (refund = false): Outcome => ({
   kind: 'not_executed',
   refund,

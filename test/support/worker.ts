@@ -1,6 +1,6 @@
 // A worker put together by hand, for tests that must stand between it and its store or its clock.
 import { parseConfig } from '../../src/config/options.ts'
-import { type Worker, type WorkerOptions, startWorker } from '../../src/consumer/worker.ts'
+import { startWorker, type Worker, type WorkerOptions } from '../../src/consumer/worker.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { SILENT } from '../../src/core/log.ts'
 import { createReconciler } from '../../src/recovery/reconcile.ts'

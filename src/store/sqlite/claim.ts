@@ -71,7 +71,8 @@ function openLanes(turn: Turn): Lane[] {
     if (turn.paused.has(name)) continue
     const { rate, concurrency } = policy.limits
     const bucket = rate === null ? null : refill(readBucket(turn.sql, name), rate, turn.word.now)
-    const free = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (turn.sql.invokingOf.get(name) as number)
+    const free =
+      concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (turn.sql.invokingOf.get(name) as number)
     const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
     lanes.push({ target: name, rate, open, bucket, heads: [], last: null, drained: false })
   }
@@ -189,11 +190,18 @@ function endUnprepared(turn: Turn, row: RequestRow, preparation: Preparation & {
 }
 
 /** From `unknown` straight to `invoking`: the frozen bytes again, under the same key. */
-export function claimUnknown(turn: Turn, row: TaskState, decision: ReconciliationDecision & { kind: 'call' }): ClaimedCall {
+export function claimUnknown(
+  turn: Turn,
+  row: TaskState,
+  decision: ReconciliationDecision & { kind: 'call' },
+): ClaimedCall {
   const { sql, input, word, owner } = turn
   const stored = sql.taskState.get(row.requestId) as TaskStateRow
   const payload = sql.payload.get(row.requestId) as string | undefined
-  invariant(stored.frozen !== null && payload !== undefined, `request ${row.requestId} is in doubt without its frozen call`)
+  invariant(
+    stored.frozen !== null && payload !== undefined,
+    `request ${row.requestId} is in doubt without its frozen call`,
+  )
   const next: TaskState = {
     ...row,
     ...decision.patch,
@@ -209,9 +217,23 @@ export function claimUnknown(turn: Turn, row: TaskState, decision: Reconciliatio
     updatedAt: word.now,
   }
   const seen = { seen_version: row.version, seen_state: 'unknown' }
-  invariant(sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 1, `request ${row.requestId} changed inside a transaction`)
+  invariant(
+    sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 1,
+    `request ${row.requestId} changed inside a transaction`,
+  )
   const reason = decision.how === 'replay' ? row.reason : 'settled_miss'
-  sql.insertEvent.run(row.requestId, row.target, word.now, decision.how, 'unknown', 'invoking', next.attempt, word.actor, reason, null)
+  sql.insertEvent.run(
+    row.requestId,
+    row.target,
+    word.now,
+    decision.how,
+    'unknown',
+    'invoking',
+    next.attempt,
+    word.actor,
+    reason,
+    null,
+  )
   return {
     requestId: row.requestId,
     target: row.target,
@@ -232,4 +254,3 @@ export function claimUnknown(turn: Turn, row: TaskState, decision: Reconciliatio
 function newNonce(): string {
   return randomBytes(8).toString('hex')
 }
-

@@ -17,7 +17,10 @@ const OPEN_TRIES = 200
 export async function connect(path: string, options: { create: boolean }): Promise<Connection> {
   if (!existsSync(path)) {
     if (!options.create) {
-      throw new OnceishError('STORE_NOT_FOUND', `no database at ${path}: run "onceish migrate" or "onceish enqueue" to create it`)
+      throw new OnceishError(
+        'STORE_NOT_FOUND',
+        `no database at ${path}: run "onceish migrate" or "onceish enqueue" to create it`,
+      )
     }
     createPrivately(path)
   }
@@ -75,7 +78,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 /** SQLite's own code, or '' for another error. */
-export function sqliteCode(error: unknown): string {
+function sqliteCode(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : ''
 }
 
@@ -86,19 +89,29 @@ export function toStoreError(error: unknown, path: string): unknown {
   const fail = (ours: ConstructorParameters<typeof OnceishError>[0], message: string) =>
     new OnceishError(ours, message, { cause: error, details: { sqlite: code } })
   if (isBusy(error)) return fail('STORE_BUSY', `${path} stays locked by another process: end it, or try again`)
-  if (code === 'SQLITE_NOTADB') return fail('STORE_NOT_A_DATABASE', `${path} is no SQLite database; it was left as it is`)
+  if (code === 'SQLITE_NOTADB')
+    return fail('STORE_NOT_A_DATABASE', `${path} is no SQLite database; it was left as it is`)
   if (code.startsWith('SQLITE_CORRUPT')) {
-    return fail('STORE_CORRUPT', `${path} is damaged (${(error as Error).message}); it was left as it is: restore a backup`)
+    return fail(
+      'STORE_CORRUPT',
+      `${path} is damaged (${(error as Error).message}); it was left as it is: restore a backup`,
+    )
   }
   if (code === 'SQLITE_FULL') return fail('STORE_FULL', `no space left for ${path}: free some; nothing was lost`)
   if (code === 'SQLITE_IOERR_FSYNC' || code === 'SQLITE_IOERR_DIR_FSYNC') {
-    return fail('STORE_SYNC_FAILED', `${path} could not be synced to disk: what was written last may be gone; check the disk, then start again`)
+    return fail(
+      'STORE_SYNC_FAILED',
+      `${path} could not be synced to disk: what was written last may be gone; check the disk, then start again`,
+    )
   }
   if (code.startsWith('SQLITE_IOERR')) {
     return fail('STORE_FULL', `writing ${path} failed (${code}): check the disk; the transaction was rolled back`)
   }
   if (code.startsWith('SQLITE_READONLY') || code.startsWith('SQLITE_CANTOPEN') || code === 'SQLITE_PERM') {
-    return fail('STORE_UNWRITABLE', `cannot open ${path} for writing (${(error as Error).message}): check the folder and its permissions`)
+    return fail(
+      'STORE_UNWRITABLE',
+      `cannot open ${path} for writing (${(error as Error).message}): check the folder and its permissions`,
+    )
   }
   return error
 }

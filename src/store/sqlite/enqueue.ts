@@ -14,7 +14,12 @@ export class ConflictRollback extends Error {
   }
 }
 
-export function enqueueAll(sql: Statements, requests: readonly NewRequest[], now: number, stopAtConflict: boolean): EnqueueResult[] {
+export function enqueueAll(
+  sql: Statements,
+  requests: readonly NewRequest[],
+  now: number,
+  stopAtConflict: boolean,
+): EnqueueResult[] {
   const results: EnqueueResult[] = []
   for (const request of requests) {
     const result = enqueueOne(sql, request, now)
@@ -57,7 +62,9 @@ function existing(sql: Statements, request: NewRequest): EnqueueResult {
   invariant(held !== undefined, 'a logical hash is taken and not in the ledger')
   const view = sql.overview.get({ id: held.request_id }) as { state: RequestState; task_id: string | null } | undefined
   invariant(view !== undefined, `request ${held.request_id} holds a logical hash and is not there`)
-  const same = request.payloadHash === null || (held.payload_hash !== null && Buffer.compare(held.payload_hash, request.payloadHash) === 0)
+  const same =
+    request.payloadHash === null ||
+    (held.payload_hash !== null && Buffer.compare(held.payload_hash, request.payloadHash) === 0)
   return same
     ? { kind: 'duplicate', requestId: held.request_id, state: view.state, taskId: view.task_id }
     : { kind: 'conflict', requestId: held.request_id, state: view.state }

@@ -12,7 +12,9 @@ export const SCHEMA_VERSION = MIGRATIONS.length
 export function readSchemaVersion(connection: Connection): number {
   const hasStore = connection.prepare(`SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'store'`).get()
   if (hasStore === undefined) return 0
-  const row = connection.prepare('SELECT schema_version FROM store WHERE id = 1').get() as { schema_version: number } | undefined
+  const row = connection.prepare('SELECT schema_version FROM store WHERE id = 1').get() as
+    | { schema_version: number }
+    | undefined
   return row?.schema_version ?? 0
 }
 

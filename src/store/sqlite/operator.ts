@@ -1,6 +1,6 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
-import { canceled, transition, type Transition } from '../../core/settlement.ts'
+import { canceled, type Transition, transition } from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../store.ts'
 import { requestView } from './queries.ts'
@@ -9,9 +9,15 @@ import { applyTransition, ensureTaskState } from './transitions.ts'
 
 type Answer = Transition | 'unchanged' | { readonly refused: string }
 
-export function retry(sql: Statements, requestId: number, word: OperatorWord, raises: (target: string) => boolean): OperatorResult {
+export function retry(
+  sql: Statements,
+  requestId: number,
+  word: OperatorWord,
+  raises: (target: string) => boolean,
+): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
-    if (row.state !== 'dead') return { refused: row.state === 'held' ? 'use "onceish resolve"' : `${view.state} requests need no retry` }
+    if (row.state !== 'dead')
+      return { refused: row.state === 'held' ? 'use "onceish resolve"' : `${view.state} requests need no retry` }
     if (row.abandoned) return { refused: 'it was abandoned in doubt, so a second call could make a duplicate' }
     return transition('queued', {
       patch: { ...REOPENED, reason: 'retried' },
@@ -107,7 +113,10 @@ export function cancel(sql: Statements, requestId: number, word: OperatorWord): 
 function requestCancel(row: TaskState, word: OperatorWord): Answer {
   if (row.cancelRequested) return 'unchanged'
   const to = row.state === 'held' ? 'unknown' : row.state
-  const patch = { cancelRequested: true, ...(to === 'unknown' ? { nextCheckAt: word.now, unknownSince: row.unknownSince ?? word.now } : {}) }
+  const patch = {
+    cancelRequested: true,
+    ...(to === 'unknown' ? { nextCheckAt: word.now, unknownSince: row.unknownSince ?? word.now } : {}),
+  }
   return transition(to, { patch, event: { kind: 'cancel_requested', reason: word.note } })
 }
 

@@ -128,7 +128,8 @@ export function toOrphan(row: OrphanRow): OrphanView {
 /** Each source is read in request id order from its own index or table, never both tables whole. */
 const SOURCES = {
   ready: 'ready JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
-  scheduled: 'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
+  scheduled:
+    'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
   other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
   all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT :bound)
       UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT :bound)) AS ids
@@ -140,7 +141,11 @@ export function listRequests(
   filter: { state?: RequestState; target?: string; limit: number; afterId?: number },
 ): RequestView[] {
   const queued = filter.state === 'ready' || filter.state === 'scheduled'
-  const source = queued ? SOURCES[filter.state as 'ready' | 'scheduled'] : filter.state === undefined ? SOURCES.all : SOURCES.other
+  const source = queued
+    ? SOURCES[filter.state as 'ready' | 'scheduled']
+    : filter.state === undefined
+      ? SOURCES.all
+      : SOURCES.other
   const id = 'COALESCE(requests.request_id, task_state.request_id)'
   const where = [`${id} > :after`]
   if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
@@ -149,13 +154,20 @@ export function listRequests(
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
   const bound = filter.target === undefined ? filter.limit : -1
   const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT :limit`
-  const parameters = { after: filter.afterId ?? 0, state: filter.state, target: filter.target, limit: filter.limit, bound }
+  const parameters = {
+    after: filter.afterId ?? 0,
+    state: filter.state,
+    target: filter.target,
+    limit: filter.limit,
+    bound,
+  }
   return (db.prepare(text).all(parameters) as OverviewRow[]).map(toView)
 }
 
 export function storeStatus(sql: Statements): StoreStatus {
   const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
-  const of = (name: string) => (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null })
+  const of = (name: string) =>
+    (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null })
   const states: Partial<Record<RequestState, number>> = {}
   const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
     for (const row of rows) {

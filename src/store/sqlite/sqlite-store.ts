@@ -47,7 +47,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const version = readSchemaVersion(db)
     refuseNewer(version, path)
     if (version === 0 && !options.create) {
-      throw new OnceishError('STORE_NOT_FOUND', `${path} holds no onceish tables: run "onceish migrate" or "onceish enqueue" to make them`)
+      throw new OnceishError(
+        'STORE_NOT_FOUND',
+        `${path} holds no onceish tables: run "onceish migrate" or "onceish enqueue" to make them`,
+      )
     }
     if (version < SCHEMA_VERSION) await write(() => migrate(db, path, options.now))
   } catch (error) {
@@ -63,7 +66,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     const version = sql.schemaVersion.get() as number
     if (version === SCHEMA_VERSION) return
     refuseNewer(version, path)
-    throw new OnceishError('STORE_SCHEMA_OLDER', `${path} went back to schema version ${version}: stop everything and look at the file`)
+    throw new OnceishError(
+      'STORE_SCHEMA_OLDER',
+      `${path} went back to schema version ${version}: stop everything and look at the file`,
+    )
   }
   const read = async <T>(work: () => T): Promise<T> => {
     if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
@@ -101,7 +107,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   return {
     facts: () =>
       read(() => {
-        const row = sql.facts.get() as { schema_version: number; namespace: string; incarnation: string; high_water_at: number }
+        const row = sql.facts.get() as {
+          schema_version: number
+          namespace: string
+          incarnation: string
+          high_water_at: number
+        }
         return {
           engine: 'sqlite',
           location: path,
@@ -146,7 +157,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     status: () => read(() => db.transaction(() => storeStatus(sql))()),
     drainStatus: (targets, horizonAt) =>
       read(() => {
-        const row = sql.drainStatus.get({ targets: JSON.stringify(targets), horizon: horizonAt }) as { queued: number; in_doubt: number }
+        const row = sql.drainStatus.get({ targets: JSON.stringify(targets), horizon: horizonAt }) as {
+          queued: number
+          in_doubt: number
+        }
         return { queued: row.queued === 1, inDoubt: row.in_doubt === 1 }
       }),
     inDoubt: (afterId, limit) =>
@@ -168,4 +182,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 }
 
 /** Troubles of the machine, not of one answer. */
-const PASSING = ['STORE_BUSY', 'STORE_FULL', 'STORE_SYNC_FAILED', 'STORE_UNWRITABLE', 'STORE_CORRUPT', 'STORE_SCHEMA_NEWER', 'STORE_SCHEMA_OLDER'] as const
+const PASSING = [
+  'STORE_BUSY',
+  'STORE_FULL',
+  'STORE_SYNC_FAILED',
+  'STORE_UNWRITABLE',
+  'STORE_CORRUPT',
+  'STORE_SCHEMA_NEWER',
+  'STORE_SCHEMA_OLDER',
+] as const

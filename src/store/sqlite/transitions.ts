@@ -19,9 +19,19 @@ export function readTaskState(sql: Statements, requestId: number): TaskState | n
 /** @returns the row as written, or null where it is not as it was read (somebody else was first). */
 export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState | null {
   const { to } = transition
-  invariant(to === row.state || isAllowed(row.state, to), `request ${row.requestId} cannot go from ${row.state} to ${to}`)
+  invariant(
+    to === row.state || isAllowed(row.state, to),
+    `request ${row.requestId} cannot go from ${row.state} to ${to}`,
+  )
   const generation = transition.raiseGeneration ? raiseGeneration(sql, row) : row.generation
-  const next: TaskState = { ...row, ...transition.patch, state: to, generation, version: row.version + 1, updatedAt: word.now }
+  const next: TaskState = {
+    ...row,
+    ...transition.patch,
+    state: to,
+    generation,
+    version: row.version + 1,
+    updatedAt: word.now,
+  }
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
   if (row.state === 'queued' && to !== 'queued') unqueue(sql, row)
@@ -37,8 +47,11 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
 
 /** Work is owed no more. A `live` hash is free from here on; its generation counter stays. */
 export function deleteRequest(sql: Statements, requestId: number): void {
-  const gone = sql.deleteRequest.get(requestId) as { dedupe: string; logical_hash: StoredHash; target: string } | undefined
-  if (gone?.dedupe === 'live') sql.freeHashIfOwned.run(ledgerHashOf(gone.target, logicalHashOf(gone.logical_hash)), requestId)
+  const gone = sql.deleteRequest.get(requestId) as
+    | { dedupe: string; logical_hash: StoredHash; target: string }
+    | undefined
+  if (gone?.dedupe === 'live')
+    sql.freeHashIfOwned.run(ledgerHashOf(gone.target, logicalHashOf(gone.logical_hash)), requestId)
 }
 
 /** A row that was never claimed has no `task_state` yet: it gets one, queued, so that every end is written one way. */
@@ -102,7 +115,12 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
 }
 
 /** Ready when due, else waiting: future rows stay out of the claim's way. */
-export function queue(sql: Statements, row: { requestId: number; target: string; priority: number }, dueAt: number, now: number): void {
+function queue(
+  sql: Statements,
+  row: { requestId: number; target: string; priority: number },
+  dueAt: number,
+  now: number,
+): void {
   sql.setDueAt.run(dueAt, row.requestId)
   if (dueAt <= now) sql.insertReady.run(row.target, -row.priority, dueAt, row.requestId)
   else sql.insertWaiting.run(dueAt, row.requestId, row.target, -row.priority)
@@ -128,14 +146,20 @@ export function pauseTarget(sql: Statements, target: string, reason: string | nu
   sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
 }
 
-export function noteOrphan(sql: Statements, row: TaskState, orphan: NonNullable<Transition['orphan']>, word: Word): void {
+export function noteOrphan(
+  sql: Statements,
+  row: TaskState,
+  orphan: NonNullable<Transition['orphan']>,
+  word: Word,
+): void {
   const evidence = orphan.evidence === null ? null : JSON.stringify(orphan.evidence)
-  const isNew = sql.insertOrphan.run(row.requestId, row.target, orphan.attempt, orphan.taskId, word.now, evidence).changes > 0
+  const isNew =
+    sql.insertOrphan.run(row.requestId, row.target, orphan.attempt, orphan.taskId, word.now, evidence).changes > 0
   if (!isNew) return
   noteEvent(sql, row, row.state, { kind: 'orphan', reason: 'another_task', detail: orphan }, word)
 }
 
-export function noteEvent(
+function noteEvent(
   sql: Statements,
   row: TaskState,
   to: TaskState['state'],
@@ -143,5 +167,16 @@ export function noteEvent(
   word: Word,
 ): void {
   const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
-  sql.insertEvent.run(row.requestId, row.target, word.now, event.kind, row.state, to, row.attempt, word.actor, event.reason, detail)
+  sql.insertEvent.run(
+    row.requestId,
+    row.target,
+    word.now,
+    event.kind,
+    row.state,
+    to,
+    row.attempt,
+    word.actor,
+    event.reason,
+    detail,
+  )
 }

@@ -118,18 +118,39 @@ function brief(evidence: Evidence): Evidence {
 function holdUnsettled(turn: Writing, result: AttemptResult, error: unknown): SettledRow {
   const row = readTaskState(turn.sql, result.requestId)
   const note = `the answer could not be written: ${(error as Error).message}`
-  if (row === null || (row.state !== 'invoking' && row.state !== 'unknown')) return settledRow(result, 'held', note, false)
+  if (row === null || (row.state !== 'invoking' && row.state !== 'unknown'))
+    return settledRow(result, 'held', note, false)
   const evidence: Evidence = { ...result.outcome.evidence, note }
   const hold = transition('held', {
-    patch: { leaseOwner: null, leaseUntil: null, nextCheckAt: null, endedAt: result.endedAt, reason: 'settlement_failed', evidence },
+    patch: {
+      leaseOwner: null,
+      leaseUntil: null,
+      nextCheckAt: null,
+      endedAt: result.endedAt,
+      reason: 'settlement_failed',
+      evidence,
+    },
     event: { kind: 'held', reason: 'settlement_failed', detail: { outcome: result.outcome, note } },
   })
   applyTransition(turn.sql, row, hold, turn.word)
   return settledRow(result, 'held', 'settlement_failed', true)
 }
 
-function settledRow(result: AttemptResult, state: SettledRow['state'], reason: string | null, applied: boolean): SettledRow {
-  return { requestId: result.requestId, attempt: result.attempt, target: result.target, outcome: result.outcome.kind, state, reason, applied }
+function settledRow(
+  result: AttemptResult,
+  state: SettledRow['state'],
+  reason: string | null,
+  applied: boolean,
+): SettledRow {
+  return {
+    requestId: result.requestId,
+    attempt: result.attempt,
+    target: result.target,
+    outcome: result.outcome.kind,
+    state,
+    reason,
+    applied,
+  }
 }
 
 function renew(turn: Writing, call: { requestId: number; attempt: number; nonce: string }): boolean {
@@ -152,7 +173,11 @@ function expireLeases(turn: Writing): number {
         nextCheckAt: word.now,
         reason: 'lease_expired',
       },
-      event: { kind: 'unknown', reason: 'lease_expired', detail: { leaseOwner: row.leaseOwner, leaseUntil: row.leaseUntil } },
+      event: {
+        kind: 'unknown',
+        reason: 'lease_expired',
+        detail: { leaseOwner: row.leaseOwner, leaseUntil: row.leaseUntil },
+      },
     })
     applyTransition(sql, row, expired, word)
   }
@@ -161,7 +186,12 @@ function expireLeases(turn: Writing): number {
 
 function promote(turn: Writing): number {
   const { sql, word } = turn
-  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as { due_at: number; request_id: number; target: string; rank: number }[]
+  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as {
+    due_at: number
+    request_id: number
+    target: string
+    rank: number
+  }[]
   for (const row of due) {
     sql.deleteWaiting.run(row.due_at, row.request_id)
     sql.insertReady.run(row.target, row.rank, row.due_at, row.request_id)

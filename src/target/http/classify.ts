@@ -132,7 +132,8 @@ function byStatus(reading: AnswerReading): Outcome {
   if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
   if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
   // A gateway may say 503 after the API acted; with a wait in it and a key to repeat under, it is a refusal.
-  if (status === 503 && rules.tellsRepeats && reading.retryAfterMs !== null) return notExecuted(reading, false, 'default')
+  if (status === 503 && rules.tellsRepeats && reading.retryAfterMs !== null)
+    return notExecuted(reading, false, 'default')
   const note = status >= 300 && status < 400 ? 'redirects are not followed' : undefined
   return unknown(isExecuted(status, rules), reading.waitMs, reading.evidence('default', note))
 }
