@@ -123,6 +123,7 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     clock,
     // Only a proposal is made with this; the transaction that writes knows the high-water time.
     windowClock: () => ({ wall: now(), latest: now(), highWaterAt: 0 }),
+    leaseMs: config.worker.leaseMs,
     random: Math.random,
   })
   const word = ({ actor: who, note, ifVersion }: WordOptions = {}) => ({

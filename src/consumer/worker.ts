@@ -107,7 +107,7 @@ function createLoop(options: WorkerOptions) {
   let verdicts: Reconciliation[] = []
   let spilled: SpilledFile[] = []
   let spillScanAt = 0
-  let hasSpilled = false
+  let spilledAnswers = 0
   let mayHaveWork = true
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
@@ -211,8 +211,8 @@ function createLoop(options: WorkerOptions) {
       await turn()
       if (troubles > 0) log.info({ troubles }, 'the store takes writes again')
       troubles = 0
-      if (hasSpilled) spill.clear()
-      hasSpilled = false
+      if (spilledAnswers > 0) spill.clear()
+      spilledAnswers = 0
       for (const file of spilled.splice(0)) removeSpill(file)
     } catch (error) {
       if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_UNWRITABLE')) throw error
@@ -225,10 +225,10 @@ function createLoop(options: WorkerOptions) {
     troubles++
     if (troubles === 1)
       log.error({ err: error, answers: answers.length }, 'the store takes no writes: claiming stops, answers are kept')
-    if (answers.length > 0 && !hasSpilled && !hasCode(error, 'STORE_BUSY')) {
+    if (answers.length > spilledAnswers && !hasCode(error, 'STORE_BUSY')) {
       try {
-        spill.write(answers)
-        hasSpilled = true
+        spill.write(answers.slice(spilledAnswers))
+        spilledAnswers = answers.length
       } catch (spillError) {
         log.error(
           { err: spillError, answers: answers.length },

@@ -18,6 +18,7 @@ export interface ReconcilerOptions {
   readonly watch: SettleWatch
   readonly clock: Clock
   readonly windowClock: () => WindowClock
+  readonly leaseMs: number
   readonly random: () => number
 }
 
@@ -177,6 +178,8 @@ export function createReconciler(options: ReconcilerOptions) {
     if (row.cancelRequested) return next('cancel_unproven')
     if (!current.isSameOrigin) return decided(hold('account_changed'))
     if (row.replays >= policy.key.maxReplays) return next('replays_spent')
+    // The description that made the doubt may allow a longer call than leases last by now: it could never be written.
+    if (policy.timeoutMs > options.leaseMs) return next('lease_shorter_than_call')
     const window = replayWindow(row, policy, options.windowClock())
     if (window.kind === 'open') return decided({ kind: 'replay', why: row.reason ?? 'unknown' })
     if (window.kind === 'wait') return pending(later(row, policy, window.until, 'clock_behind', null))

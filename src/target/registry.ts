@@ -11,9 +11,10 @@ export function createTargetRegistry(
   const byName = new Map(targets.map((target) => [target.name, target]))
   const earlier = new Map<string, Target>()
 
-  function rebuilt(name: string, version: string, description: string): Target | undefined {
+  /** Once rebuilt, a description is known by its version alone. */
+  function rebuilt(name: string, version: string, description: string | null): Target | undefined {
     const id = JSON.stringify([name, version])
-    const target = earlier.get(id) ?? rebuild(name, description, options)
+    const target = earlier.get(id) ?? (description === null ? undefined : rebuild(name, description, options))
     if (target !== undefined) earlier.set(id, target)
     return target
   }
@@ -24,7 +25,7 @@ export function createTargetRegistry(
     at: (name, version, description) => {
       const present = byName.get(name)
       if (present !== undefined && (version === null || version === present.version)) return present
-      return version === null || description === null ? undefined : rebuilt(name, version, description)
+      return version === null ? undefined : rebuilt(name, version, description)
     },
     close: async () => {
       await Promise.all([...targets, ...earlier.values()].map((target) => target.close()))

@@ -259,3 +259,56 @@ test('an unset name that a target needs keeps the worker from starting', async (
   const worker = await once.startWorker({ ...DRAIN, targets: ['messages'] })
   await worker.done
 })
+
+test('bytes are frozen with the first attempt: a replay repeats them, whatever the clock, chance or a new config say', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const body = "{% $merge([$payload, { 'at': $millis(), 'chance': $random() }]) %}"
+  const first = await open({ targets: { renders: { submit: { body } } } }, path)
+  const n = fresh()
+  await first.enqueue({ target: 'renders', payload: { n, fault: 'hang_after' } })
+  const worker = await first.startWorker()
+  await waitFor(async () => (await first.get(1))?.state === 'unknown', { what: 'doubt' })
+  await worker.stop()
+  const changed = { submit: { url: `${api.origin}/v1/renders?changed=1`, body: { other: true }, timeoutMs: 800 } }
+  const second = await open({ targets: { renders: changed } }, path)
+  const recovery = await second.startRecovery()
+  await recovery.done
+  expect(await second.get(1)).toMatchObject({ state: 'submitted' })
+  const calls = await callsOf(n)
+  expect(calls.length).toBeGreaterThan(1)
+  expect(new Set(calls.map((call) => call.bodySha256)).size).toBe(1)
+  expect(new Set(calls.map((call) => call.key)).size).toBe(1)
+  expect(await effectsOf(n)).toHaveLength(1)
+})
+
+test('rows in doubt beyond the slots for lookups do not make the loop spin', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  let turns = 0
+  let lookups = 0
+  const counted: Store = {
+    ...store,
+    turn: async (input) => {
+      turns++
+      const result = await store.turn(input)
+      lookups += result.investigations.length
+      return result
+    },
+  }
+  const once = await open({}, path)
+  const numbers = Array.from({ length: 30 }, fresh)
+  await once.enqueueMany(numbers.map((n) => ({ target: 'parcels', payload: { n, fault: 'reset_after' } })))
+  await api.control({ lookupsDown: true })
+  const worker = handMadeWorker(counted, configFor(api.origin), { concurrency: 2 })
+  onTestFinished(async () => {
+    await worker.stop()
+    await worker.closeTargets()
+    await api.control({ lookupsDown: false })
+  })
+  await waitFor(async () => (await once.status()).states.unknown === 30, { what: 'all to be in doubt' })
+  const before = { turns, lookups }
+  await waitFor(() => lookups > before.lookups + 60, { what: 'lookups' })
+  // One turn leases a lookup, the next one records it; nothing turns in between.
+  expect(turns - before.turns).toBeLessThan(4 * (lookups - before.lookups))
+})

@@ -46,6 +46,7 @@ function world(
     clock: ours,
     watch: createSettleWatch(ours),
     windowClock: () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: 0 }),
+    leaseMs: 10_000,
     random: () => 0,
   })
   const prepared = {
@@ -79,6 +80,13 @@ test('a keyed row is replayed inside the window less its margin, and held after 
   expect(await look()).toMatchObject({ kind: 'replay' })
   pass(1.5 * 3_600_000)
   expect(await look()).toMatchObject({ kind: 'hold', reason: 'key_window_closed' })
+})
+
+test('a description whose calls outlast the leases of today is not replayed, since it could never be written', async () => {
+  expect(await world({ ...KEYED, timeoutMs: 10_001 }).look()).toMatchObject({
+    kind: 'hold',
+    reason: 'lease_shorter_than_call',
+  })
 })
 
 test('what the lookup finds is adopted', async () => {

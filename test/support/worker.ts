@@ -22,6 +22,7 @@ export function handMadeWorker(store: Store, config: RawConfig, options: Partial
     watch: createSettleWatch(clock),
     clock,
     windowClock: () => ({ wall: clock.wallNow(), latest: clock.wallNow(), highWaterAt: 0 }),
+    leaseMs: worker.leaseMs,
     random: Math.random,
   })
   const started = startWorker({

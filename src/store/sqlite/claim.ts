@@ -27,7 +27,8 @@ interface Lane {
   readonly rate: RateLimit | null
   /** How many more this turn may take from it. */
   open: number
-  bucket: Bucket | null
+  taken: number
+  readonly bucket: Bucket | null
   heads: Head[]
   last: Head | null
   drained: boolean
@@ -50,6 +51,7 @@ export interface Claimed {
 }
 
 export function claimReady(turn: Turn, slots: number): Claimed {
+  if (slots <= 0) return { calls: [], more: false, nextTokenAt: null }
   const lanes = openLanes(turn)
   const calls: ClaimedCall[] = []
   while (calls.length < slots) {
@@ -59,10 +61,10 @@ export function claimReady(turn: Turn, slots: number): Claimed {
     const call = claimOne(turn, head)
     if (call === null) continue
     lane.open -= 1
+    lane.taken += 1
     calls.push(call)
-    if (lane.bucket !== null) lane.bucket = { ...lane.bucket, tokens: lane.bucket.tokens - 1 }
   }
-  return { calls, more: slots > 0 && calls.length >= slots && calls.length > 0, nextTokenAt: saveBuckets(turn, lanes) }
+  return { calls, more: calls.length >= slots, nextTokenAt: chargeBuckets(turn, lanes) }
 }
 
 function openLanes(turn: Turn): Lane[] {
@@ -74,7 +76,7 @@ function openLanes(turn: Turn): Lane[] {
     const free =
       concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (turn.sql.invokingOf.get(name) as number)
     const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
-    lanes.push({ target: name, rate, open, bucket, heads: [], last: null, drained: false })
+    lanes.push({ target: name, rate, open, taken: 0, bucket, heads: [], last: null, drained: false })
   }
   return lanes
 }
@@ -83,14 +85,15 @@ function readBucket(sql: Statements, target: string): Bucket | null {
   return (sql.bucket.get(target) as Bucket | undefined) ?? null
 }
 
-function saveBuckets(turn: Turn, lanes: readonly Lane[]): number | null {
+/** @returns when the first lane that its rate has closed opens again. */
+function chargeBuckets(turn: Turn, lanes: readonly Lane[]): number | null {
   let next: number | null = null
-  for (const lane of lanes) {
-    if (lane.bucket === null || lane.rate === null) continue
-    turn.sql.saveBucket.run(lane.target, lane.bucket.tokens, lane.bucket.at)
-    if (lane.drained && lane.heads.length === 0) continue
-    const at = nextTokenAt(lane.bucket, lane.rate)
-    if (lane.bucket.tokens < 1 && (next === null || at < next)) next = at
+  for (const { target, bucket, rate, taken, drained, heads } of lanes) {
+    if (bucket === null || rate === null) continue
+    const charged = { tokens: bucket.tokens - taken, at: bucket.at }
+    if (taken > 0) turn.sql.saveBucket.run(target, charged.tokens, charged.at)
+    if (charged.tokens >= 1 || (drained && heads.length === 0)) continue
+    next = Math.min(next ?? Number.POSITIVE_INFINITY, nextTokenAt(charged, rate))
   }
   return next
 }

@@ -137,7 +137,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         if (version === seenDataVersion) return null
         seenDataVersion = version
         const served = JSON.stringify(targets)
-        return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: nextDueAt(sql, served) }
+        return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: nextDueAt(sql, served, true) }
       }),
     onWork: (wake) => {
       listeners.add(wake)

@@ -56,7 +56,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
     calls,
     investigations,
     reconciled: decided.map((one) => one.row),
-    nextDueAt: earliest([nextDueAt(sql, served), claimed.nextTokenAt]),
+    nextDueAt: earliest([nextDueAt(sql, served, investigations.length < input.investigate.slots), claimed.nextTokenAt]),
     more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || claimed.more,
   }
 }
@@ -252,9 +252,13 @@ export function toInvestigation(sql: Statements, stored: TaskStateRow): TurnResu
   }
 }
 
-/** The earliest instant at which something falls due by itself. `targets` is a JSON list, or null for all. */
-export function nextDueAt(sql: Statements, targets: string | null): number | null {
-  return earliest([sql.nextWaitingAt.get(), sql.nextLeaseEnd.get(), sql.nextUnknownAt.get(targets, targets)])
+/**
+ * The earliest instant at which something falls due by itself. `targets` is a JSON list, or null for all. With no slot left
+ * to look into rows in doubt, these are no reason to wake: the end of a lookup is.
+ */
+export function nextDueAt(sql: Statements, targets: string | null, canInvestigate: boolean): number | null {
+  const unknownAt = canInvestigate ? sql.nextUnknownAt.get(targets, targets) : null
+  return earliest([sql.nextWaitingAt.get(), sql.nextLeaseEnd.get(), unknownAt])
 }
 
 function earliest(instants: readonly unknown[]): number | null {

@@ -1,0 +1,203 @@
+import { statSync } from 'node:fs'
+import Database from 'better-sqlite3'
+import { expect, test } from 'vitest'
+import type { ClaimedCall, OperatorWord, Resolution } from '../../src/store/store.ts'
+import {
+  accepted,
+  answer,
+  KEYED,
+  LOOKUP,
+  notExecuted,
+  OPAQUE,
+  openWorld,
+  rejected,
+  unknown,
+  type World,
+} from '../support/store.ts'
+
+const ALWAYS = { force: true, settleMsOf: () => 0 }
+
+function word(world: World, fields: Partial<OperatorWord> = {}): OperatorWord {
+  return { now: world.clock.now, actor: 'cli:ann', note: null, ifVersion: null, ...fields }
+}
+
+async function claimOne(world: World, target: string): Promise<ClaimedCall> {
+  await world.enqueue({ n: Math.random() }, { target })
+  return (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+}
+
+async function hold(world: World, target = 'opaque'): Promise<ClaimedCall> {
+  const call = await claimOne(world, target)
+  await world.turn({ results: [answer(call, unknown())] })
+  const row = (await world.store.get(call.requestId))?.taskState
+  const policy = target === 'keyed' ? KEYED : target === 'lookup' ? LOOKUP : OPAQUE
+  const verdict = { kind: 'hold', reason: 'opaque', evidence: null } as const
+  await world.turn({
+    reconciliations: [{ requestId: call.requestId, target, version: row?.version ?? 0, policy, verdict }],
+  })
+  return call
+}
+
+test('it happened: the task id is stored and the request is gone', async () => {
+  const world = await openWorld()
+  const { requestId } = await hold(world)
+  const happened: Resolution = { kind: 'task_id', taskId: 'T' }
+  expect(
+    await world.store.resolve(requestId, happened, word(world, { note: 'seen in the console' }), ALWAYS),
+  ).toMatchObject({ kind: 'applied', view: { state: 'submitted', taskId: 'T' } })
+  expect(await world.store.resolve(requestId, happened, word(world), ALWAYS)).toMatchObject({ kind: 'unchanged' })
+  const { events } = (await world.store.get(requestId)) ?? {}
+  expect(events?.at(-1)).toMatchObject({ kind: 'resolved', actor: 'cli:ann', detail: { note: 'seen in the console' } })
+  await world.store.close()
+})
+
+test('it did not happen: ready again under the same generation, and for a key with the same bytes', async () => {
+  const world = await openWorld()
+  for (const target of ['opaque', 'keyed']) {
+    const first = await hold(world, target)
+    await world.store.resolve(first.requestId, { kind: 'not_executed' }, word(world), ALWAYS)
+    const again = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+    expect(again).toMatchObject({ requestId: first.requestId, attempt: 2, generation: 1, key: first.key })
+    expect(again.prepared).toEqual(first.prepared)
+    await world.turn({ results: [answer(again, accepted('T'))] })
+  }
+  await world.store.close()
+})
+
+test('a duplicate is accepted: the next generation, a new key, and only this one attempt', async () => {
+  const world = await openWorld()
+  const first = await hold(world, 'keyed')
+  await world.store.resolve(first.requestId, { kind: 'retry_accepting_duplicates' }, word(world), ALWAYS)
+  const again = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  expect(again.generation).toBe(2)
+  expect(again.key).not.toBe(first.key)
+  await world.turn({ results: [answer(again, unknown())] })
+  expect((await world.store.get(first.requestId))?.state).toBe('unknown')
+  await world.store.close()
+})
+
+test('abandoned: dead with the doubt mark, which neither retry nor cancel takes away', async () => {
+  const world = await openWorld()
+  const { requestId } = await hold(world)
+  await world.store.resolve(requestId, { kind: 'abandon' }, word(world), ALWAYS)
+  expect((await world.store.get(requestId))?.taskState).toMatchObject({
+    state: 'dead',
+    abandoned: true,
+    doubtfulAttempts: [1],
+  })
+  expect(await world.store.retry(requestId, word(world), () => false)).toMatchObject({ kind: 'refused' })
+  expect(await world.store.cancel(requestId, word(world))).toMatchObject({ kind: 'refused' })
+  await world.store.close()
+})
+
+test('a word that leads to a call waits until the last call can no longer land, unless forced', async () => {
+  const world = await openWorld()
+  const { requestId } = await hold(world)
+  const careful = { force: false, settleMsOf: () => 60_000 }
+  for (const kind of ['not_executed', 'retry_accepting_duplicates'] as const) {
+    expect(await world.store.resolve(requestId, { kind }, word(world), careful)).toMatchObject({
+      kind: 'refused',
+      why: expect.stringContaining('--force'),
+    })
+  }
+  world.clock.now += 60_001
+  expect(await world.store.resolve(requestId, { kind: 'not_executed' }, word(world), careful)).toMatchObject({
+    kind: 'applied',
+  })
+  await world.store.close()
+})
+
+test('a running call is not resolved, and a version that has moved on is told', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'opaque')
+  expect(await world.store.resolve(call.requestId, { kind: 'abandon' }, word(world), ALWAYS)).toMatchObject({
+    kind: 'refused',
+  })
+  const held = await hold(world)
+  const { version = 0 } = (await world.store.get(held.requestId)) ?? {}
+  const stale = word(world, { ifVersion: version - 1 })
+  expect(await world.store.resolve(held.requestId, { kind: 'abandon' }, stale, ALWAYS)).toMatchObject({
+    kind: 'version_changed',
+  })
+  const seen = word(world, { ifVersion: version })
+  expect(await world.store.resolve(held.requestId, { kind: 'abandon' }, seen, ALWAYS)).toMatchObject({
+    kind: 'applied',
+  })
+  await world.store.close()
+})
+
+test('retry takes a dead request back with a whole budget, and refuses doubt, naming what to use', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'keyed')
+  await world.turn({ results: [answer(call, rejected)] })
+  expect(await world.store.retry(call.requestId, word(world), () => true)).toMatchObject({
+    kind: 'applied',
+    view: { state: 'ready', attempts: 0 },
+  })
+  expect((await world.turn({ slots: 1 })).calls[0]).toMatchObject({ attempt: 2, generation: 2 })
+  const held = await hold(world)
+  expect(await world.store.retry(held.requestId, word(world), () => false)).toMatchObject({
+    kind: 'refused',
+    why: expect.stringContaining('resolve'),
+  })
+  expect(await world.store.retry(999, word(world), () => false)).toEqual({ kind: 'not_found' })
+  await world.store.close()
+})
+
+test('cancel of a request in doubt stops submits and leaves the rest to recovery; of a submitted one it is refused', async () => {
+  const world = await openWorld()
+  const { requestId } = await hold(world, 'keyed')
+  expect(await world.store.cancel(requestId, word(world))).toMatchObject({
+    kind: 'applied',
+    view: { state: 'unknown' },
+  })
+  expect(await world.store.cancel(requestId, word(world))).toMatchObject({ kind: 'unchanged' })
+  const row = (await world.store.get(requestId))?.taskState
+  const replay = { kind: 'replay', why: 'unknown' } as const
+  const { calls } = await world.turn({
+    reconciliations: [{ requestId, target: 'keyed', version: row?.version ?? 0, policy: KEYED, verdict: replay }],
+  })
+  expect(calls).toEqual([])
+  const done = await claimOne(world, 'keyed')
+  await world.turn({ results: [answer(done, accepted('T'))] })
+  expect(await world.store.cancel(done.requestId, word(world))).toMatchObject({
+    kind: 'refused',
+    why: expect.stringContaining('T'),
+  })
+  await world.store.close()
+})
+
+test('canceled while its call runs: no effect means canceled, a task means one to cancel at the API', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world, 'keyed')
+  const second = await claimOne(world, 'keyed')
+  for (const { requestId } of [first, second]) await world.store.cancel(requestId, word(world))
+  await world.turn({ results: [answer(first, notExecuted()), answer(second, accepted('T'))] })
+  expect((await world.store.get(first.requestId))?.state).toBe('canceled')
+  expect((await world.store.get(second.requestId))?.taskState).toMatchObject({
+    state: 'unknown',
+    taskId: 'T',
+    cancelRequested: true,
+  })
+  await world.store.close()
+})
+
+test('a scheduled request that is canceled leaves the queue', async () => {
+  const world = await openWorld()
+  const { requestId } = await world.enqueue({ n: 1 }, { dueAt: world.clock.now + 1000 })
+  await world.store.cancel(requestId, word(world))
+  world.clock.now += 2000
+  expect((await world.turn({ slots: 1 })).calls).toEqual([])
+  await world.store.close()
+})
+
+test('the file is private, in WAL, and every commit is synced', async () => {
+  const world = await openWorld()
+  expect(statSync(world.path).mode & 0o777).toBe(0o600)
+  expect(statSync(`${world.path}-wal`).mode & 0o777).toBe(0o600)
+  const db = new Database(world.path, { readonly: true })
+  expect(db.pragma('journal_mode', { simple: true })).toBe('wal')
+  expect(db.prepare('SELECT state, logical_hash FROM request_overview').all()).toEqual([])
+  db.close()
+  await world.store.close()
+})
