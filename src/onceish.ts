@@ -14,6 +14,7 @@ import type { EnqueueRequest, RequestRules } from './producer/new-request.ts'
 import { type DryRunLine, dryRun } from './recovery/dry-run.ts'
 import { createReconciler } from './recovery/reconcile.ts'
 import { createSettleWatch } from './recovery/settle-watch.ts'
+import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
 import type {
   Claimable,
@@ -166,6 +167,7 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
       targetAt: (name, version) => registry.at(name, version, null),
       prepare,
       reconcile,
+      track: createTracker(registry),
       clock,
       log,
       name: worker.name === '' ? hostname() : worker.name,
@@ -208,7 +210,7 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     resolve: (requestId, resolution, said) =>
       store.resolve(requestId, resolution, word(said), {
         force: said?.force ?? false,
-        settleMsOf: (target) => settleMsOf(registry.get(target)),
+        policyOf: (target) => registry.get(target)?.policy,
       }),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
@@ -218,12 +220,6 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
       await store.close()
     },
   }
-}
-
-/** How long the last bytes of a call may still be on their way, where no lookup says better. */
-function settleMsOf(target: Target | undefined): number {
-  const policy = target?.policy
-  return policy?.lookup?.settleMs ?? policy?.key?.arrivalMs ?? 30_000
 }
 
 function isParsed(config: Config | Record<string, unknown>): config is Config {

@@ -6,7 +6,7 @@ import type { IdempotencyDefinition, TargetDefinition } from './target-definitio
 import { lookupDependsOnKey } from './target-templates.ts'
 
 export function policyOf(definition: TargetDefinition): TargetPolicy {
-  const { submit, retry, recovery, idempotency, cancel, deadlineMs, dedupe, limits } = definition
+  const { submit, retry, recovery, idempotency, cancel, status, deadlineMs, dedupe, limits } = definition
   return {
     timeoutMs: submit.timeoutMs,
     retry,
@@ -14,6 +14,7 @@ export function policyOf(definition: TargetDefinition): TargetPolicy {
     key: idempotency === null ? null : keyPolicyOf(idempotency),
     lookup: lookupPolicyOf(definition),
     canCancel: cancel !== null,
+    tracking: status === null ? null : { everyMs: status.everyMs },
     deadlineMs,
     dedupe,
     limits,

@@ -78,6 +78,8 @@ function foreignVariable({ path, call, part }: TemplatePlace, name: string): Fau
   if (name === 'response' && part !== 'answer') return [fault(path, '$response is not there before the answer')]
   if (name === 'taskId' && call === 'submit')
     return [fault(path, '$taskId is not there before the submit was answered')]
+  if (name === 'payload' && call === 'status')
+    return [fault(path, '$payload is gone once the request is submitted: ask by $taskId or $key')]
   return []
 }
 

@@ -8,6 +8,7 @@ import type { Log } from '../core/log.ts'
 import type { TargetPolicy } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
+import type { Tracking } from '../core/tracking.ts'
 import type {
   Claimable,
   ClaimedCall,
@@ -15,6 +16,7 @@ import type {
   Preparation,
   SettledRow,
   Store,
+  TrackedTask,
   TurnResult,
   WorkerLife,
 } from '../store/store.ts'
@@ -27,6 +29,9 @@ import { createWake } from './wake.ts'
 /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
 export type Reconcile = (investigation: Investigation, signal: AbortSignal) => Promise<Reconciliation>
 
+/** Asks for the state of one submitted task; never rejects. */
+type Track = (task: TrackedTask, signal: AbortSignal) => Promise<Tracking>
+
 export interface WorkerOptions {
   readonly store: Store
   /** What this worker serves. */
@@ -35,6 +40,7 @@ export interface WorkerOptions {
   readonly targetAt: (name: string, version: string) => Target | undefined
   readonly prepare: (request: Claimable) => Preparation
   readonly reconcile: Reconcile
+  readonly track: Track
   readonly clock: Clock
   readonly log: Log
   readonly name: string
@@ -97,6 +103,7 @@ function createLoop(options: WorkerOptions) {
   const life: WorkerLife = { name: options.name, boot: randomBytes(6).toString('hex') }
   const names = options.targets.map((target) => target.name)
   const claimTargets = options.targets.map(({ name, policy }) => ({ name, policy }))
+  const trackedNames = claimTargets.filter(({ policy }) => policy.tracking !== null).map(({ name }) => name)
   const policies = new Map<string, TargetPolicy>(claimTargets.map(({ name, policy }) => [name, policy]))
   const wake = createWake()
   const running = new Map<string, RunningCall>()
@@ -105,6 +112,7 @@ function createLoop(options: WorkerOptions) {
   const startedAt: Instant = instantOf(clock)
   let answers: AttemptResult[] = []
   let verdicts: Reconciliation[] = []
+  let trackings: Tracking[] = []
   let spilled: SpilledFile[] = []
   let spillScanAt = 0
   let spilledAnswers = 0
@@ -134,7 +142,7 @@ function createLoop(options: WorkerOptions) {
           await rest()
         }
       }
-      if (lookups.size > 0 || stopping !== null) await store.releaseInvestigations(life, clock.wallNow())
+      if (lookups.size > 0 || stopping !== null) await store.releaseChecks(life, clock.wallNow())
       return report()
     } finally {
       stopListening()
@@ -153,7 +161,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function freeLookups(): number {
-    return Math.min(MAX_LOOKUPS, concurrency) - lookups.size - verdicts.length
+    return Math.min(MAX_LOOKUPS, concurrency) - lookups.size - verdicts.length - trackings.length
   }
 
   function takesWork(): boolean {
@@ -161,7 +169,8 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    if (troubles > 0 || answers.length > 0 || usableVerdicts() > 0 || renewalDueInMs() <= 0) return true
+    if (troubles > 0 || answers.length > 0 || trackings.length > 0 || usableVerdicts() > 0 || renewalDueInMs() <= 0)
+      return true
     if (!takesWork() || (freeSlots() <= 0 && freeLookups() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
@@ -184,14 +193,15 @@ function createLoop(options: WorkerOptions) {
     if (stopping !== null || freeSlots() <= 0) return
     const change = await store.changedElsewhere(names, clock.wallNow())
     if (change === null) return
-    nextDueAt = change.nextDueAt
+    // What this process knows of may be earlier; a turn finds out.
+    nextDueAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, change.nextDueAt ?? Number.POSITIVE_INFINITY)
     if (change.work) mayHaveWork = true
   }
 
   async function isFinished(): Promise<boolean> {
     if (running.size > 0 || answers.length > 0) return endGrace()
     if (stopping !== null) return true
-    if (options.drain === null || lookups.size > 0 || verdicts.length > 0) return false
+    if (options.drain === null || lookups.size > 0 || verdicts.length > 0 || trackings.length > 0) return false
     const { queued, inDoubt } = await store.drainStatus(names, clock.wallNow() + options.drain.horizonMs)
     return !inDoubt && !(queued && options.claimsReady)
   }
@@ -244,6 +254,8 @@ function createLoop(options: WorkerOptions) {
     const [taken, kept] = takeVerdicts()
     const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
     const calls = taken.filter(isCall).length
+    const told = trackings
+    const free = takesWork() ? Math.max(0, freeLookups()) : 0
     let grantedAt: Instant = instantOf(clock)
     const result = await store.turn({
       now: () => {
@@ -256,18 +268,22 @@ function createLoop(options: WorkerOptions) {
       results: batch,
       renewals: renewals.map(({ call }) => call),
       reconciliations: taken,
+      trackings: told,
       claim: {
         slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots() - calls) : 0,
         targets: claimTargets,
         prepare: options.prepare,
       },
-      investigate: { slots: takesWork() ? Math.max(0, freeLookups()) : 0, targets: names },
+      // Doubt goes first: what is left of the slots asks about tasks.
+      investigate: { slots: free, targets: names },
+      track: { slots: Math.floor(free / 2), targets: trackedNames },
       policyOf: (target) => policies.get(target),
       random: Math.random,
     })
     // The commit stands: only now is what it settled forgotten here.
     answers = answers.slice(batch.length)
     verdicts = kept.concat(verdicts.slice(taken.length + kept.length))
+    trackings = trackings.slice(told.length)
     mayHaveWork = result.more || troubles > 0
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
@@ -275,6 +291,7 @@ function createLoop(options: WorkerOptions) {
     note(result)
     for (const call of result.calls) startCall(call, grantedAt)
     for (const investigation of result.investigations) investigate(investigation)
+    for (const task of result.toTrack) track(task)
     options.onProgress?.(report())
   }
 
@@ -293,6 +310,7 @@ function createLoop(options: WorkerOptions) {
   function note(result: TurnResult): void {
     for (const row of result.settled) noteSettled(row)
     for (const row of result.reconciled) noteReconciled(row)
+    for (const row of result.tracked) noteTracked(row)
   }
 
   function noteSettled(row: SettledRow): void {
@@ -317,6 +335,13 @@ function createLoop(options: WorkerOptions) {
     log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
   }
 
+  function noteTracked(row: SettledRow): void {
+    if (!row.applied || row.state === 'submitted') return
+    counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
+    const level = row.state === 'succeeded' ? 'info' : 'warn'
+    log[level]({ ...row }, `the task of request ${row.requestId} is ${row.state}`)
+  }
+
   function startCall(call: ClaimedCall, grantedAt: Instant): void {
     const target = options.targetAt(call.target, call.targetVersion)
     const timeoutMs = target?.policy.timeoutMs ?? 0
@@ -339,6 +364,17 @@ function createLoop(options: WorkerOptions) {
       lookups.delete(abort)
       if (abort.signal.aborted) return
       verdicts.push(verdict)
+      wake.signal()
+    })
+  }
+
+  function track(task: TrackedTask): void {
+    const abort = new AbortController()
+    lookups.add(abort)
+    void options.track(task, abort.signal).then((tracking) => {
+      lookups.delete(abort)
+      if (abort.signal.aborted) return
+      trackings.push(tracking)
       wake.signal()
     })
   }

@@ -68,6 +68,15 @@ export type LookupResult =
   | { readonly kind: 'undetermined'; readonly retryAfterMs: number | null; readonly evidence: Evidence }
   | { readonly kind: 'ambiguous'; readonly taskIds: readonly string[]; readonly evidence: Evidence }
 
+/** What asking for a submitted task's state showed. */
+export type TaskStatus =
+  | { readonly kind: 'pending' | 'succeeded' | 'failed'; readonly evidence: Evidence }
+  /** A state that the description does not name: the task is still open. */
+  | { readonly kind: 'unlisted'; readonly state: string | null; readonly evidence: Evidence }
+  /** The API no longer knows the id. */
+  | { readonly kind: 'gone'; readonly evidence: Evidence }
+  | { readonly kind: 'undetermined'; readonly retryAfterMs: number | null; readonly evidence: Evidence }
+
 /** What cancelling a task at the API proved. */
 export type CancelResult =
   | { readonly kind: 'canceled'; readonly evidence: Evidence }

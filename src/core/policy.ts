@@ -40,6 +40,8 @@ export interface TargetPolicy {
   readonly key: KeyPolicy | null
   readonly lookup: LookupPolicy | null
   readonly canCancel: boolean
+  /** Null: a submitted task is nobody's concern any more. */
+  readonly tracking: { readonly everyMs: number } | null
   /** Doubt older than this is held for a person. */
   readonly deadlineMs: number
   readonly dedupe: Dedupe
@@ -104,6 +106,7 @@ export const NO_POLICY: TargetPolicy = {
   key: null,
   lookup: null,
   canCancel: false,
+  tracking: null,
   deadlineMs: 86_400_000,
   dedupe: 'always',
   limits: { concurrency: null, rate: null },

@@ -1,7 +1,7 @@
 // What recovery asks of a row in doubt, and what that does. The sweep proposes; the transaction checks again and writes.
 import type { Evidence } from './outcome.ts'
 import type { TargetPolicy } from './policy.ts'
-import { canceled, type SettleContext, type Transition, transition } from './settlement.ts'
+import { canceled, type SettleContext, type Transition, tracked, transition } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
 import { isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
@@ -74,7 +74,7 @@ function adopt(row: TaskState, found: { taskId: string; evidence: Evidence }, co
     })
   }
   return transition('submitted', {
-    patch: { ...patch, reason: null, nextCheckAt: null },
+    patch: { ...patch, ...tracked(context.policy, context.now) },
     request: 'delete',
     event: { kind: 'adopted', reason: 'lookup', detail: found },
   })

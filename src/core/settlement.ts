@@ -184,11 +184,17 @@ function submit(
   if (row.cancelRequested) return cancelKnownTask(row, settled, orphan, context)
   const plain = how === 'answer' && row.state === 'invoking' && row.attempt === 1
   return transition('submitted', {
-    patch: { ...settled, reason: null, nextCheckAt: null },
+    patch: { ...settled, ...tracked(context.policy, context.now) },
     request: 'delete',
     orphan,
     event: plain ? null : { kind: 'submitted', reason: how, detail: { taskId } },
   })
+}
+
+/** A submitted row starts its life as one that is asked about, where its target can be asked. */
+export function tracked(policy: TargetPolicy, now: number): TaskStatePatch {
+  const nextCheckAt = policy.tracking === null ? null : now + policy.tracking.everyMs
+  return { nextCheckAt, reason: null, unknownSince: null, misses: 0, lastMissAt: null }
 }
 
 /** A person asked for cancellation before the task was known: the sweep cancels it at the API. */

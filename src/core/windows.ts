@@ -69,3 +69,10 @@ export function mayRecall(row: TaskState, policy: TargetPolicy, clock: WindowClo
 export function isPastDeadline(row: TaskState, policy: TargetPolicy, now: number): boolean {
   return row.unknownSince !== null && now - row.unknownSince >= policy.deadlineMs
 }
+
+const UNKNOWN_ARRIVAL_MS = 30_000
+
+/** How long after an attempt's end its bytes may still be on their way. */
+export function quietMs(policy: TargetPolicy): number {
+  return policy.lookup?.settleMs ?? policy.key?.arrivalMs ?? UNKNOWN_ARRIVAL_MS
+}

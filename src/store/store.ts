@@ -8,6 +8,7 @@ import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { Tracking } from '../core/tracking.ts'
 
 /** One life of one worker: `name` is the operator's, `boot` is random for each start. */
 export interface WorkerLife {
@@ -89,6 +90,12 @@ export interface Investigation {
   readonly description: string | null
 }
 
+/** A submitted row whose task is asked about. */
+export interface TrackedTask {
+  readonly row: TaskState
+  readonly description: string | null
+}
+
 export interface TurnInput {
   /** Wall clock, asked once, inside the transaction: waiting for the lock is no part of anybody's lease. */
   readonly now: () => number
@@ -99,6 +106,7 @@ export interface TurnInput {
   /** Calls in flight whose lease is to be renewed. */
   readonly renewals: readonly { readonly requestId: number; readonly attempt: number; readonly nonce: string }[]
   readonly reconciliations: readonly Reconciliation[]
+  readonly trackings: readonly Tracking[]
   readonly claim: {
     readonly slots: number
     /** Free slots of this worker a target, where it limits them. */
@@ -106,6 +114,8 @@ export interface TurnInput {
     readonly prepare: (request: Claimable) => Preparation
   }
   readonly investigate: { readonly slots: number; readonly targets: readonly string[] | null }
+  /** Submitted tasks to ask about. */
+  readonly track: { readonly slots: number; readonly targets: readonly string[] }
   /** Policies of the targets served, also for rows of other versions. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
   /** The largest clock this process knows, for windows; asked inside the transaction. */
@@ -131,6 +141,9 @@ export interface TurnResult {
   readonly calls: readonly ClaimedCall[]
   readonly investigations: readonly Investigation[]
   readonly reconciled: readonly SettledRow[]
+  /** Submitted rows that this worker may ask about until its lease ends. */
+  readonly toTrack: readonly TrackedTask[]
+  readonly tracked: readonly SettledRow[]
   /** Earliest instant at which this worker has something to do without being told; null: never. */
   readonly nextDueAt: number | null
   /** Something was left for another turn right away (bounded promotion, expiry or claims). */
@@ -272,8 +285,8 @@ export interface Store {
     targets: readonly { name: string; version: string; description: string }[],
     now: number,
   ): Promise<void>
-  /** Ends the leases of investigations that this worker life will not finish. */
-  releaseInvestigations(worker: WorkerLife, now: number): Promise<void>
+  /** Ends the leases of investigations and trackings that this worker life will not finish. */
+  releaseChecks(worker: WorkerLife, now: number): Promise<void>
 
   get(requestId: number): Promise<RequestDetail | null>
   list(filter: {
@@ -289,12 +302,12 @@ export interface Store {
   inDoubt(afterId: number, limit: number): Promise<readonly Investigation[]>
 
   retry(requestId: number, word: OperatorWord, raiseGeneration: (target: string) => boolean): Promise<OperatorResult>
-  /** `settleMsOf`: how long after an attempt's end a call may follow; `force` skips that wait. */
+  /** A call may only follow when the last one can no longer land (`quietMs`); `force` skips that wait. */
   resolve(
     requestId: number,
     resolution: Resolution,
     word: OperatorWord,
-    options: { force: boolean; settleMsOf: (target: string) => number },
+    options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
   ): Promise<OperatorResult>
   cancel(requestId: number, word: OperatorWord): Promise<OperatorResult>
   pause(target: string, reason: string | null, actor: string, now: number): Promise<void>

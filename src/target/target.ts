@@ -1,5 +1,5 @@
 // One operation of a third-party API, as the services see it: they never know that it is HTTP.
-import type { CancelResult, LookupResult, Outcome } from '../core/outcome.ts'
+import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../core/outcome.ts'
 import type { TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 
@@ -37,6 +37,9 @@ export interface LookupInput extends PrepareInput {
   readonly taskId: string | null
 }
 
+/** A submitted request's payload is gone; its task is what is asked about. */
+export type StatusInput = Omit<PrepareInput, 'payload'> & { readonly taskId: string | null }
+
 export interface Target {
   readonly name: string
   /** Names the description; changes with it. */
@@ -55,6 +58,8 @@ export interface Target {
   /** Never rejects: trouble is `undetermined`. */
   lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult>
   cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult>
+  /** Never rejects. */
+  status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus>
   /** Whether a frozen call still goes to the origin and account that present settings name; else a miss proves nothing and replay waits. */
   sameOrigin(prepared: PreparedCall): boolean
   close(): Promise<void>

@@ -32,6 +32,7 @@ test('a policy says what the services need to know', () => {
       remembersMs: null,
       dependsOnKey: true,
     },
+    tracking: null,
     canCancel: true,
     deadlineMs: 86_400_000,
     dedupe: 'always',

@@ -119,7 +119,9 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   const { incarnation } = await store.facts()
   const claimed = await store.turn({
     now: () => Date.now() - 10_000, latestNow: Date.now, worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000, results: [], renewals: [],
-    reconciliations: [], investigate: { slots: 0, targets: null }, policyOf: () => undefined, random: Math.random,
+    reconciliations: [],
+    trackings: [],
+    track: { slots: 0, targets: [] }, investigate: { slots: 0, targets: null }, policyOf: () => undefined, random: Math.random,
     claim: {
       slots: 1,
       targets: [{ name: 'messages', policy: (await import('../support/store.ts')).OPAQUE }],

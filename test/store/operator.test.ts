@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import type { TargetPolicy } from '../../src/core/policy.ts'
 import type { ClaimedCall, OperatorWord, Resolution } from '../../src/store/store.ts'
 import {
   accepted,
@@ -15,7 +16,9 @@ import {
   type World,
 } from '../support/store.ts'
 
-const ALWAYS = { force: true, settleMsOf: () => 0 }
+const policies: Record<string, TargetPolicy> = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP }
+const policyOf = (target: string) => policies[target]
+const ALWAYS = { force: true, policyOf }
 
 function word(world: World, fields: Partial<OperatorWord> = {}): OperatorWord {
   return { now: world.clock.now, actor: 'cli:ann', note: null, ifVersion: null, ...fields }
@@ -93,14 +96,14 @@ test('abandoned: dead with the doubt mark, which neither retry nor cancel takes 
 test('a word that leads to a call waits until the last call can no longer land, unless forced', async () => {
   const world = await openWorld()
   const { requestId } = await hold(world)
-  const careful = { force: false, settleMsOf: () => 60_000 }
+  const careful = { force: false, policyOf }
   for (const kind of ['not_executed', 'retry_accepting_duplicates'] as const) {
     expect(await world.store.resolve(requestId, { kind }, word(world), careful)).toMatchObject({
       kind: 'refused',
       why: expect.stringContaining('--force'),
     })
   }
-  world.clock.now += 60_001
+  world.clock.now += 30_001
   expect(await world.store.resolve(requestId, { kind: 'not_executed' }, word(world), careful)).toMatchObject({
     kind: 'applied',
   })

@@ -288,7 +288,7 @@ test('without a key an older answer waits for the newer attempt, and is the task
   const word = { now: world.clock.now + 60_000, actor: 'me', note: null, ifVersion: null }
   await world.store.resolve(first.requestId, { kind: 'retry_accepting_duplicates' }, word, {
     force: true,
-    settleMsOf: () => 0,
+    policyOf: () => OPAQUE,
   })
   world.clock.now += 60_000
   const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall

@@ -30,6 +30,7 @@ export const KEYED: TargetPolicy = {
   },
   lookup: null,
   canCancel: false,
+  tracking: null,
   deadlineMs: 86_400_000,
   dedupe: 'always',
   limits: { concurrency: null, rate: null },
@@ -93,6 +94,8 @@ export async function openWorld(
         results: [],
         renewals: [],
         reconciliations: [],
+        trackings: [],
+        track: { slots: 0, targets: [] },
         claim: {
           slots,
           targets: Object.entries(policies).map(([name, policy]) => ({ name, policy })),

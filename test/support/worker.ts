@@ -5,6 +5,7 @@ import { systemClock } from '../../src/core/clock.ts'
 import { SILENT } from '../../src/core/log.ts'
 import { createReconciler } from '../../src/recovery/reconcile.ts'
 import { createSettleWatch } from '../../src/recovery/settle-watch.ts'
+import { createTracker } from '../../src/recovery/track.ts'
 import type { Store } from '../../src/store/store.ts'
 import { createTargetRegistry } from '../../src/target/registry.ts'
 import type { RawConfig } from './api.ts'
@@ -38,6 +39,7 @@ export function handMadeWorker(store: Store, config: RawConfig, options: Partial
       return { kind: 'prepared', key, call, targetVersion: target.version }
     },
     reconcile,
+    track: createTracker(registry),
     clock,
     log: SILENT,
     name: 'test',

@@ -40,7 +40,7 @@ async function printDryRun({ once, isJson }: Context): Promise<void> {
     if (isJson) printJson(line)
     else lines.push(line)
   }
-  if (!isJson) print(lines.length === 0 ? 'nothing is in doubt' : dryRunTable(lines))
+  if (!isJson) print(lines.length === 0 ? 'recovery has nothing to look into' : dryRunTable(lines))
 }
 
 function dryRunTable(lines: readonly DryRunLine[]): string {

@@ -117,16 +117,38 @@ function callFacts({ method, url, body, fingerprint }: NonNullable<RequestDetail
   ]
 }
 
+/** Repeats, such as hundreds of attempts while an API is down, are one line. */
 function timeLine(events: readonly EventView[]): string {
-  const rows = events.map(({ at: time, kind, from, to, attempt, actor, reason }) => [
-    instant(time),
-    kind,
-    from === null || to === null ? null : `${from} -> ${to}`,
-    attempt,
-    actor,
-    shorten(reason, 80),
+  const rows = runsOf(events).map(({ first, last, count }) => [
+    instant(first.at),
+    count === 1 ? first.kind : `${first.kind} x${count}`,
+    first.from === null || first.to === null ? null : `${first.from} -> ${first.to}`,
+    first.attempt === last.attempt ? first.attempt : `${first.attempt}-${last.attempt}`,
+    first.actor,
+    shorten(first.reason, 80),
   ])
   return table(['at', 'event', 'change', 'attempt', 'by', 'why'], rows)
+}
+
+interface Run {
+  readonly first: EventView
+  readonly last: EventView
+  readonly count: number
+}
+
+function runsOf(events: readonly EventView[]): Run[] {
+  const runs: Run[] = []
+  for (const event of events) {
+    const run = runs.at(-1)
+    if (run !== undefined && isAlike(run.last, event))
+      runs[runs.length - 1] = { ...run, last: event, count: run.count + 1 }
+    else runs.push({ first: event, last: event, count: 1 })
+  }
+  return runs
+}
+
+function isAlike(one: EventView, other: EventView): boolean {
+  return (['kind', 'from', 'to', 'actor', 'reason'] as const).every((name) => one[name] === other[name])
 }
 
 function nextActions({ requestId: id, state, version, taskState }: RequestDetail): [words: string, when: string][] {
@@ -134,7 +156,10 @@ function nextActions({ requestId: id, state, version, taskState }: RequestDetail
   if (state === 'held') {
     return [
       [`${resolve} --task-id TASK`, 'it happened: TASK is its id at the API'],
-      [`${resolve} --not-executed`, 'it did not happen: it is called again, under the same key'],
+      [
+        `${resolve} --not-executed`,
+        `it did not happen: it is called again${taskState?.idempotencyKey ? ', under the same key' : ''}`,
+      ],
       [`${resolve} --retry-accepting-duplicates`, 'a second effect would do no harm: it is called again as new'],
       [`${resolve} --abandon`, 'give it up, in doubt'],
     ]

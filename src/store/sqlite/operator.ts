@@ -1,7 +1,9 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
-import { canceled, type Transition, transition } from '../../core/settlement.ts'
+import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
+import { canceled, type Transition, tracked, transition } from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
+import { quietMs } from '../../core/windows.ts'
 import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../store.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
@@ -34,7 +36,7 @@ export function resolve(
   requestId: number,
   resolution: Resolution,
   word: OperatorWord,
-  options: { force: boolean; settleMsOf: (target: string) => number },
+  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (isAlready(row, resolution)) return 'unchanged'
@@ -71,19 +73,21 @@ function resolveDoubt(
   row: TaskState,
   resolution: Resolution,
   word: OperatorWord,
-  options: { force: boolean; settleMsOf: (target: string) => number },
+  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
 ): Answer {
+  const policy = options.policyOf(row.target) ?? NO_POLICY
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
   const release = { leaseOwner: null, leaseUntil: null, nextCheckAt: null }
   if (resolution.kind === 'task_id') {
-    const patch = { ...release, taskId: resolution.taskId, doubtfulAttempts: [], olderTaskId: null, reason: null }
+    const known = { taskId: resolution.taskId, doubtfulAttempts: [], olderTaskId: null }
+    const patch = { ...release, ...tracked(policy, word.now), ...known }
     return transition('submitted', { patch, request: 'delete', event })
   }
   if (resolution.kind === 'abandon') {
     const doubtfulAttempts = [...row.doubtfulAttempts, row.attempt]
     return transition('dead', { patch: { ...release, doubtfulAttempts, abandoned: true, reason: 'abandoned' }, event })
   }
-  const until = Math.max(row.leaseUntil ?? 0, (row.endedAt ?? 0) + options.settleMsOf(row.target))
+  const until = Math.max(row.leaseUntil ?? 0, (row.endedAt ?? 0) + quietMs(policy))
   if (until > word.now && !options.force) {
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }

@@ -147,9 +147,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       change(() => {
         for (const { name, version, description } of targets) sql.saveDescription.run(name, version, description, now)
       }),
-    releaseInvestigations: (worker, now) =>
+    releaseChecks: (worker, now) =>
       change(() => {
-        sql.releaseInvestigations.run(now, ownerOf(worker))
+        sql.releaseChecks.run(now, ownerOf(worker))
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
     list: (filter) => read(() => listRequests(db, filter)),

@@ -115,7 +115,7 @@ const SQL = {
   // The plain happy path in one statement; whatever else is true of the row goes the long way.
   submitIfInvoking: row(
     `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, lease_owner = NULL, lease_until = NULL,
-       ended_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
+       ended_at = ?, next_check_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
      WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
   ),
   deleteRequest: row('DELETE FROM requests WHERE request_id = ? RETURNING dedupe, logical_hash, target'),
@@ -145,11 +145,20 @@ const SQL = {
          AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
   ),
   // The row leaves the head of its index until the lease is over; the version stays, so the first word fences.
-  leaseInvestigation: row(
-    `UPDATE task_state SET lease_owner = ?, lease_until = ?, next_check_at = ? WHERE request_id = ? AND state = 'unknown' AND version = ?`,
+  leaseCheck: row(
+    `UPDATE task_state SET lease_owner = ?, lease_until = ?, next_check_at = ? WHERE request_id = ? AND state = ? AND version = ?`,
   ),
-  releaseInvestigations: row(
-    `UPDATE task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = ? WHERE state = 'unknown' AND lease_owner = ?`,
+  dueTracked: row(
+    `SELECT * FROM task_state WHERE state = 'submitted' AND next_check_at <= ?
+       AND (? IS NULL OR target IN (SELECT value FROM json_each(?))) ORDER BY next_check_at LIMIT ?`,
+  ),
+  nextTrackedAt: value(
+    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'submitted' AND next_check_at IS NOT NULL
+       AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
+  ),
+  releaseChecks: row(
+    `UPDATE task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = ?
+       WHERE (state = 'unknown' OR (state = 'submitted' AND next_check_at IS NOT NULL)) AND lease_owner = ?`,
   ),
   payload: value('SELECT payload FROM requests WHERE request_id = ?'),
   description: value('SELECT description FROM target_versions WHERE target = ? AND version = ?'),

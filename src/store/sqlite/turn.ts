@@ -4,8 +4,9 @@ import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY } from '../../core/policy.ts'
 import { decideReconciliation, later, type Reconciliation } from '../../core/reconciliation.ts'
-import { type AttemptResult, decideSettlement, transition } from '../../core/settlement.ts'
-import type { SettledRow, TurnInput, TurnResult } from '../store.ts'
+import { type AttemptResult, decideSettlement, tracked, transition } from '../../core/settlement.ts'
+import { decideTracking, type Tracking } from '../../core/tracking.ts'
+import type { SettledRow, TrackedTask, TurnInput, TurnResult } from '../store.ts'
 import { claimReady, claimUnknown } from './claim.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -43,6 +44,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
   const promoted = promote(writing)
   // Read after the settlements: a blocked answer of this turn closes its target for this turn's claims.
   const turn: Turn = { ...writing, paused: new Set(sql.pausedTargets.all() as string[]) }
+  const asked = input.trackings.map((tracking) => track(writing, tracking))
   const decided = input.reconciliations.map((reconciliation) => reconcile(turn, reconciliation))
   const recalls = decided.flatMap((one) => one.calls)
   const claimed = claimReady(turn, input.claim.slots - recalls.length)
@@ -50,13 +52,20 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
   if (calls.length > 0) sql.raiseHighWater.get(turn.word.now)
   const served = input.investigate.targets === null ? null : JSON.stringify(input.investigate.targets)
   const investigations = leaseInvestigations(turn, served)
+  const toTrack = leaseTracked(turn)
   return {
     settled,
+    tracked: asked,
+    toTrack,
     lost,
     calls,
     investigations,
     reconciled: decided.map((one) => one.row),
-    nextDueAt: earliest([nextDueAt(sql, served, investigations.length < input.investigate.slots), claimed.nextTokenAt]),
+    nextDueAt: earliest([
+      nextDueAt(sql, served, investigations.length < input.investigate.slots),
+      toTrack.length < input.track.slots ? nextTrackedAt(turn) : null,
+      claimed.nextTokenAt,
+    ]),
     more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || claimed.more,
   }
 }
@@ -96,9 +105,11 @@ function settlePlainly(turn: Writing, result: AttemptResult): boolean {
   const { outcome } = result
   if (outcome.kind !== 'accepted') return false
   const { now } = turn.word
+  const policy = turn.input.policyOf(result.target) ?? NO_POLICY
   const { changes } = turn.sql.submitIfInvoking.run(
     outcome.taskId,
     result.endedAt,
+    tracked(policy, now).nextCheckAt ?? null,
     JSON.stringify(brief(outcome.evidence)),
     now,
     result.requestId,
@@ -231,13 +242,55 @@ function reconcile(turn: Turn, reconciliation: Reconciliation): { row: SettledRo
   return { row: told('invoking', decision.how, true), calls: [call] }
 }
 
+function track({ sql, word, input }: Writing, tracking: Tracking): SettledRow {
+  const { requestId, target, status } = tracking
+  const row = readTaskState(sql, requestId)
+  const told = (state: SettledRow['state'], reason: string | null, applied: boolean): SettledRow => {
+    return { requestId, target, attempt: row?.attempt ?? 0, outcome: status.kind, state, reason, applied }
+  }
+  if (row === null || row.state !== 'submitted' || row.version !== tracking.version) {
+    return told(row?.state ?? 'dead', 'fenced', false)
+  }
+  const policy = input.policyOf(target) ?? NO_POLICY
+  const next = applyTransition(
+    sql,
+    row,
+    decideTracking(row, status, { now: word.now, policy, random: input.random }),
+    word,
+  )
+  invariant(next !== null, `request ${requestId} changed inside a transaction`)
+  return told(next.state, next.reason, true)
+}
+
+function leaseTracked({ sql, input, word, owner }: Turn): TrackedTask[] {
+  const { slots, targets } = input.track
+  if (slots <= 0 || targets.length === 0) return []
+  const served = JSON.stringify(targets)
+  const rows = sql.dueTracked.all(word.now, served, served, slots) as TaskStateRow[]
+  return rows.map((stored) => {
+    const until = word.now + input.leaseMs
+    sql.leaseCheck.run(owner, until, until, stored.request_id, 'submitted', stored.version)
+    return { row: toTaskState(stored), description: descriptionOf(sql, stored) }
+  })
+}
+
+function nextTrackedAt({ sql, input }: Turn): number | null {
+  if (input.track.targets.length === 0) return null
+  const served = JSON.stringify(input.track.targets)
+  return (sql.nextTrackedAt.get(served, served) as number | null | undefined) ?? null
+}
+
+function descriptionOf(sql: Statements, stored: TaskStateRow): string | null {
+  return (sql.description.get(stored.target, stored.target_version) as string | undefined) ?? null
+}
+
 function leaseInvestigations(turn: Turn, served: string | null): TurnResult['investigations'] {
   const { sql, input, word, owner } = turn
   if (input.investigate.slots <= 0) return []
   const rows = sql.dueUnknown.all(word.now, served, served, input.investigate.slots) as TaskStateRow[]
   return rows.map((stored) => {
     const until = word.now + input.leaseMs
-    sql.leaseInvestigation.run(owner, until, until, stored.request_id, stored.version)
+    sql.leaseCheck.run(owner, until, until, stored.request_id, 'unknown', stored.version)
     return toInvestigation(sql, stored)
   })
 }
@@ -248,7 +301,7 @@ export function toInvestigation(sql: Statements, stored: TaskStateRow): TurnResu
     row: toTaskState(stored),
     payload,
     prepared: stored.frozen === null ? null : thaw(stored.frozen, payload),
-    description: (sql.description.get(stored.target, stored.target_version) as string | undefined) ?? null,
+    description: descriptionOf(sql, stored),
   }
 }
 

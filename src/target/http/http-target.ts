@@ -5,10 +5,10 @@ import { definitionVersion, policyOf } from '../../config/policy.ts'
 import type { SideCallDefinition, SubmitDefinition, TargetDefinition } from '../../config/target-definition.ts'
 import { type Clock, systemClock } from '../../core/clock.ts'
 import { deriveKey } from '../../core/idempotency-key.ts'
-import type { CancelResult, LookupResult, Outcome } from '../../core/outcome.ts'
+import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
-import type { InvokeOptions, LookupInput, PrepareInput, Target } from '../target.ts'
+import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
 import { type Agents, type ConnectHook, openAgents } from './agents.ts'
 import { type AnswerRules, type CallFacts, classify, compileRules } from './classify.ts'
 import { evidenceOf, unsentEvidence } from './evidence.ts'
@@ -25,6 +25,7 @@ import {
   renderSecretHeaders,
   scopeOf,
 } from './render.ts'
+import { classifyStatus, compileStatusRules, type StatusRules } from './status.ts'
 import { type CallVerdict, type HttpCall, submit } from './submit.ts'
 
 export interface HttpTargetOptions {
@@ -56,8 +57,10 @@ class HttpTarget implements Target {
   readonly #submit: CompiledCall
   readonly #lookup: SideCall | null
   readonly #cancel: SideCall | null
+  readonly #status: SideCall | null
   readonly #rules: AnswerRules
   readonly #lookupRules: LookupRules | null
+  readonly #statusRules: StatusRules | null
   /** Null where several origins are possible, which the loader refuses. */
   readonly #origin: string | null
   readonly #account: string | null
@@ -78,11 +81,13 @@ class HttpTarget implements Target {
     this.#submit = compileCall(submitDefinition, `target "${name}": submit`)
     this.#lookup = compileSideCall(definition.lookup, `target "${name}": lookup`)
     this.#cancel = compileSideCall(definition.cancel, `target "${name}": cancel`)
+    this.#status = compileSideCall(definition.status, `target "${name}": status`)
     this.#rules = compileRules(definition)
     this.#lookupRules = definition.lookup === null ? null : compileLookupRules(definition.lookup, this.#rules)
+    this.#statusRules = definition.status === null ? null : compileStatusRules(definition.status)
     this.#origin = originOf(submitDefinition.url)
     this.#account = definition.account ?? accountOf(name, this.#submit, env)
-    this.#envSecrets = secretsOf([this.#submit, this.#lookup?.call, this.#cancel?.call], env)
+    this.#envSecrets = secretsOf([this.#submit, this.#lookup?.call, this.#cancel?.call, this.#status?.call], env)
   }
 
   keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null {
@@ -148,6 +153,21 @@ class HttpTarget implements Target {
     return { kind: isDone ? 'canceled' : 'failed', evidence }
   }
 
+  async status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus> {
+    if (this.#status === null || this.#statusRules === null) {
+      const evidence = unsentEvidence('status', 'the target describes no status', this.#redactorFor({}))
+      return { kind: 'undetermined', retryAfterMs: null, evidence }
+    }
+    const withoutPayload = { ...input, payload: 'null' }
+    const made = await this.#sideCall(this.#status, withoutPayload, signal)
+    if ('error' in made) {
+      const evidence = unsentEvidence('status', made.error, this.#redactorFor({}))
+      return { kind: 'undetermined', retryAfterMs: null, evidence }
+    }
+    const facts = this.#factsOf(withoutPayload, made.secrets, false, input.taskId)
+    return classifyStatus(made.verdict, this.#statusRules, facts, this.#clock.wallNow())
+  }
+
   sameOrigin(prepared: PreparedCall): boolean {
     return originOf(prepared.url) === this.#origin && prepared.account === this.#account
   }
@@ -165,7 +185,7 @@ class HttpTarget implements Target {
 
   async #sideCall(
     { call, timeoutMs }: SideCall,
-    input: LookupInput,
+    input: PrepareInput & { readonly taskId: string | null },
     signal: AbortSignal | undefined,
   ): Promise<{ readonly verdict: CallVerdict; readonly secrets: HeaderMap } | { readonly error: unknown }> {
     try {

@@ -86,6 +86,7 @@ CREATE TABLE task_state (
 ) STRICT;
 CREATE INDEX task_state_invoking ON task_state (lease_until, target) WHERE state = 'invoking';
 CREATE INDEX task_state_unknown ON task_state (next_check_at) WHERE state = 'unknown';
+CREATE INDEX task_state_tracked ON task_state (next_check_at) WHERE state = 'submitted' AND next_check_at IS NOT NULL;
 CREATE INDEX task_state_attention ON task_state (state, request_id) WHERE state IN ('unknown', 'held', 'dead', 'canceled');
 
 CREATE TABLE orphans (
