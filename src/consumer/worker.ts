@@ -79,7 +79,7 @@ interface RunningCall {
 }
 
 // How soon another process's commit is noticed. Reading `data_version` costs microseconds.
-const POLL_MS = 15
+const POLL_MS = 25
 const SPILL_SCAN_MS = 30_000
 const MAX_LOOKUPS = 16
 const MAX_TROUBLE_MS = 5000
