@@ -1,7 +1,8 @@
 // Public API: every export is named here.
 export type { Config } from './config/config.ts'
 export { loadConfig } from './config/load-config.ts'
-export type { Worker, WorkerReport } from './consumer/worker.ts'
+export type { WorkerReport } from './consumer/tally.ts'
+export type { Worker } from './consumer/worker.ts'
 export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './core/errors.ts'
 export type { Log } from './core/log.ts'
 export { REQUEST_STATES, type RequestState, TRANSITIONS } from './core/task-state.ts'

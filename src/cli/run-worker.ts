@@ -1,5 +1,6 @@
 // Runs a worker (or a recovery) to its end or to a signal, then says what it did and what needs a person.
-import type { Worker, WorkerReport } from '../consumer/worker.ts'
+import type { WorkerReport } from '../consumer/tally.ts'
+import type { Worker } from '../consumer/worker.ts'
 import { REQUEST_STATES, type RequestState } from '../core/task-state.ts'
 import type { StoreStatus } from '../store/store.ts'
 import { attentionLines, attentionOf, needsPerson } from './attention.ts'
@@ -68,7 +69,7 @@ function showProgress(progress: Progress, report: WorkerReport, owed: number): v
   progress.update(done, Math.max(owed, done), note)
 }
 
-export function servedStates(status: StoreStatus, served: readonly string[]): States {
+function servedStates(status: StoreStatus, served: readonly string[]): States {
   const states: States = {}
   for (const name of served) {
     for (const [state, count] of Object.entries(status.targets[name]?.states ?? {}) as [RequestState, number][]) {

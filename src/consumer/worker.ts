@@ -14,16 +14,15 @@ import type {
   ClaimedCall,
   Investigation,
   Preparation,
-  SettledRow,
   Store,
   TrackedTask,
-  TurnResult,
   WorkerLife,
 } from '../store/store.ts'
 import type { Target } from '../target/target.ts'
 import { makeAttempt } from './attempt.ts'
 import { type HeldLease, holdLease } from './lease.ts'
 import { createSpill, readSpills, removeSpill, type SpilledFile } from './spill.ts'
+import { createTally, type WorkerReport } from './tally.ts'
 import { createWake } from './wake.ts'
 
 /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
@@ -52,16 +51,6 @@ export interface WorkerOptions {
   /** Ends by itself when nothing is owed within the horizon. */
   readonly drain: { readonly horizonMs: number } | null
   readonly onProgress?: ((report: WorkerReport) => void) | undefined
-}
-
-export interface WorkerReport {
-  readonly calls: number
-  readonly adopted: number
-  readonly replayed: number
-  readonly requeued: number
-  readonly held: number
-  /** Ends by state since the start. */
-  readonly settled: Readonly<Record<string, number>>
 }
 
 export interface Worker {
@@ -108,7 +97,7 @@ function createLoop(options: WorkerOptions) {
   const wake = createWake()
   const running = new Map<string, RunningCall>()
   const lookups = new Set<AbortController>()
-  const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
+  const tally = createTally(log)
   const startedAt: Instant = instantOf(clock)
   let answers: AttemptResult[] = []
   let verdicts: Reconciliation[] = []
@@ -143,7 +132,7 @@ function createLoop(options: WorkerOptions) {
         }
       }
       if (lookups.size > 0 || stopping !== null) await store.releaseChecks(life, clock.wallNow())
-      return report()
+      return tally.report()
     } finally {
       stopListening()
       for (const abort of lookups) abort.abort(new Error('the worker ended'))
@@ -288,11 +277,11 @@ function createLoop(options: WorkerOptions) {
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
     for (const gone of result.lost) running.get(keyOf(gone))?.lease.lost()
-    note(result)
+    tally.note(result)
     for (const call of result.calls) startCall(call, grantedAt)
     for (const investigation of result.investigations) investigate(investigation)
     for (const task of result.toTrack) track(task)
-    options.onProgress?.(report())
+    options.onProgress?.(tally.report())
   }
 
   /** A verdict that leads to a call waits for a free slot; the others never wait. */
@@ -307,41 +296,6 @@ function createLoop(options: WorkerOptions) {
     return [taken, kept]
   }
 
-  function note(result: TurnResult): void {
-    for (const row of result.settled) noteSettled(row)
-    for (const row of result.reconciled) noteReconciled(row)
-    for (const row of result.tracked) noteTracked(row)
-  }
-
-  function noteSettled(row: SettledRow): void {
-    if (!row.applied) {
-      log.info(
-        { requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason },
-        'a late answer changed nothing',
-      )
-      return
-    }
-    counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
-    if (row.state === 'held') counts.held++
-    if (row.state !== 'submitted') log.warn({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
-  }
-
-  function noteReconciled(row: SettledRow): void {
-    if (!row.applied) return
-    if (row.outcome === 'adopt') counts.adopted++
-    else if (row.state === 'held') counts.held++
-    else if (row.state === 'invoking') counts[row.outcome === 'replay' ? 'replayed' : 'requeued']++
-    if (row.state !== 'unknown') counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
-    log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
-  }
-
-  function noteTracked(row: SettledRow): void {
-    if (!row.applied || row.state === 'submitted') return
-    counts.settled[row.state] = (counts.settled[row.state] ?? 0) + 1
-    const level = row.state === 'succeeded' ? 'info' : 'warn'
-    log[level]({ ...row }, `the task of request ${row.requestId} is ${row.state}`)
-  }
-
   function startCall(call: ClaimedCall, grantedAt: Instant): void {
     const target = options.targetAt(call.target, call.targetVersion)
     const timeoutMs = target?.policy.timeoutMs ?? 0
@@ -349,7 +303,7 @@ function createLoop(options: WorkerOptions) {
     const abort = new AbortController()
     const key = keyOf(call)
     running.set(key, { call, lease, abort })
-    counts.calls++
+    tally.countCall()
     void makeAttempt(call, { target, lease, signal: abort.signal, wallNow: () => clock.wallNow() }).then((result) => {
       running.delete(key)
       answers.push(result)
@@ -393,17 +347,13 @@ function createLoop(options: WorkerOptions) {
     }
   }
 
-  function report(): WorkerReport {
-    return { ...counts, settled: { ...counts.settled } }
-  }
-
   function stop(): void {
     if (stopping !== null) return
     stopping = { deadline: clock.monotonicNow() + options.graceMs, aborted: false }
     wake.signal()
   }
 
-  return { run, stop, report }
+  return { run, stop, report: tally.report }
 }
 
 function isCall(reconciliation: Reconciliation): boolean {

@@ -1,0 +1,69 @@
+// What one worker has done since its start, in numbers and log lines. It reads results and changes nothing.
+import type { Log } from '../core/log.ts'
+import type { SettledRow, TurnResult } from '../store/store.ts'
+
+export interface WorkerReport {
+  readonly calls: number
+  readonly adopted: number
+  readonly replayed: number
+  readonly requeued: number
+  readonly held: number
+  /** Ends by state since the start. */
+  readonly settled: Readonly<Record<string, number>>
+}
+
+export interface Tally {
+  countCall(): void
+  note(result: TurnResult): void
+  report(): WorkerReport
+}
+
+export function createTally(log: Log): Tally {
+  const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
+  const countEnd = (state: string) => {
+    counts.settled[state] = (counts.settled[state] ?? 0) + 1
+  }
+
+  function note(result: TurnResult): void {
+    for (const row of result.settled) noteSettled(row)
+    for (const row of result.reconciled) noteReconciled(row)
+    for (const row of result.tracked) noteTracked(row)
+  }
+
+  function noteSettled(row: SettledRow): void {
+    if (!row.applied) {
+      log.info(
+        { requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason },
+        'a late answer changed nothing',
+      )
+      return
+    }
+    countEnd(row.state)
+    if (row.state === 'held') counts.held++
+    if (row.state !== 'submitted') log.warn({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
+  }
+
+  function noteReconciled(row: SettledRow): void {
+    if (!row.applied) return
+    if (row.outcome === 'adopt') counts.adopted++
+    else if (row.state === 'held') counts.held++
+    else if (row.state === 'invoking') counts[row.outcome === 'replay' ? 'replayed' : 'requeued']++
+    if (row.state !== 'unknown') countEnd(row.state)
+    log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
+  }
+
+  function noteTracked(row: SettledRow): void {
+    if (!row.applied || row.state === 'submitted') return
+    countEnd(row.state)
+    const level = row.state === 'succeeded' ? 'info' : 'warn'
+    log[level]({ ...row }, `the task of request ${row.requestId} is ${row.state}`)
+  }
+
+  return {
+    countCall: () => {
+      counts.calls++
+    },
+    note,
+    report: () => ({ ...counts, settled: { ...counts.settled } }),
+  }
+}
