@@ -1,12 +1,12 @@
 // Composition root: a config becomes a store, targets and services. It owns no logic.
-import { hostname } from 'node:os'
 import type { Config } from './config/config.ts'
 import { assertEnvSet, readEnvironment } from './config/environment.ts'
 import { parseConfig } from './config/options.ts'
+import { createPrepare } from './consumer/prepare.ts'
 import type { WorkerReport } from './consumer/tally.ts'
 import { startWorker, type Worker } from './consumer/worker.ts'
-import { type Clock, systemClock } from './core/clock.ts'
-import { isOnceishError, OnceishError } from './core/errors.ts'
+import { type Clock, latestWall, systemClock } from './core/clock.ts'
+import { OnceishError } from './core/errors.ts'
 import { type Log, SILENT } from './core/log.ts'
 import type { RequestState } from './core/task-state.ts'
 import { type Enqueued, enqueue, enqueueMany } from './producer/enqueue.ts'
@@ -18,10 +18,8 @@ import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
 import type {
-  Claimable,
   OperatorResult,
   OrphanView,
-  Preparation,
   RequestDetail,
   RequestView,
   Resolution,
@@ -38,7 +36,7 @@ export interface OpenOptions {
   readonly create?: boolean
   readonly clock?: Clock
   readonly log?: Log
-  /** Who speaks, in events; default the operating system's user. */
+  /** Who speaks, in events; default `library`. */
   readonly actor?: string
 }
 
@@ -109,22 +107,23 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     : parseConfig(options.config, { path: null, baseDir: process.cwd() })
   const now = () => clock.wallNow()
   const store = await openStore(config.store, { create: options.create ?? true, now: now() })
-  const registry = createTargetRegistry(Object.values(config.targets), { env: readEnvironment() })
+  const env = readEnvironment()
+  const registry = createTargetRegistry(Object.values(config.targets), { env })
   const { namespace: ownNamespace } = await store.facts()
   const namespace = config.namespace ?? ownNamespace
   const actor = options.actor ?? 'library'
   const rules: RequestRules = {
     maxPayloadBytes: config.maxPayloadBytes,
-    dedupeOf: (target) => registry.get(target)?.policy.dedupe,
+    policyOf: (target) => registry.get(target)?.policy,
     targetNames: registry.targets.map((target) => target.name),
   }
-  const watch = createSettleWatch(clock)
+  const policyOf = rules.policyOf
+  const latestNow = latestWall(clock)
   const reconcile = createReconciler({
     registry,
-    watch,
+    watch: createSettleWatch(clock),
     clock,
-    // Only a proposal is made with this; the transaction that writes knows the high-water time.
-    windowClock: () => ({ wall: now(), latest: now(), highWaterAt: 0 }),
+    windowClock: async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt }),
     leaseMs: config.worker.leaseMs,
     random: Math.random,
   })
@@ -135,46 +134,26 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     ifVersion: ifVersion ?? null,
   })
 
-  function prepare(request: Claimable): Preparation {
-    const target = registry.get(request.target)
-    if (target === undefined)
-      throw new OnceishError('INVARIANT_BROKEN', `target ${request.target} was claimed and is not there`)
-    const { payload, logicalHash, generation, requestId, priority } = request
-    try {
-      const key = target.keyFor({ namespace, logicalHash, generation })
-      const call = target.prepare({ payload, key, request: { requestId, logicalHash, generation, priority } })
-      return { kind: 'prepared', key, call, targetVersion: target.version }
-    } catch (error) {
-      if (!isOnceishError(error)) log.error({ err: error, requestId }, 'rendering a call failed in an unexpected way')
-      return { kind: 'dead', reason: 'render_failed', note: (error as Error).message }
-    }
-  }
-
   async function start(work: WorkOptions, claimsReady: boolean): Promise<Worker> {
     const targets = servedTargets(work.targets)
-    assertEnvSet(
-      config,
-      readEnvironment(),
-      targets.map((target) => target.name),
-    )
+    const serves = targets.map((target) => target.name)
+    assertEnvSet(config, env, serves)
     const described = targets.flatMap(({ name, version, description }) =>
       description === null ? [] : [{ name, version, description }],
     )
     await store.saveDescriptions(described, now())
-    const { worker } = config
     return startWorker({
       store,
-      targets,
-      targetAt: (name, version) => registry.at(name, version, null),
-      prepare,
+      registry,
+      serves,
+      prepare: createPrepare(registry, namespace, log),
       reconcile,
       track: createTracker(registry),
       clock,
+      latestNow,
       log,
-      name: worker.name === '' ? hostname() : worker.name,
-      concurrency: work.concurrency ?? worker.concurrency,
-      leaseMs: worker.leaseMs,
-      graceMs: worker.graceMs,
+      ...config.worker,
+      ...(work.concurrency === undefined ? {} : { concurrency: work.concurrency }),
       claimsReady,
       drain: work.drain ?? null,
       onProgress: work.onProgress,
@@ -206,13 +185,9 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     list: (filter) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),
     status: () => store.status(),
-    retry: (requestId, said) =>
-      store.retry(requestId, word(said), (target) => registry.get(target)?.policy.key?.failedFirst === 'replayed'),
+    retry: (requestId, said) => store.retry(requestId, word(said), policyOf),
     resolve: (requestId, resolution, said) =>
-      store.resolve(requestId, resolution, word(said), {
-        force: said?.force ?? false,
-        policyOf: (target) => registry.get(target)?.policy,
-      }),
+      store.resolve(requestId, resolution, word(said), { force: said?.force ?? false, policyOf }),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),

@@ -1,78 +1,83 @@
 // Answers that the store cannot take (a full disk) are written to a synced file beside it, one checked line each, so that
-// not even the death of this process forgets what an API said. Any worker reads them back as late answers.
+// not even the death of this process forgets what an API said. Any worker takes them over as late answers.
 import { createHash } from 'node:crypto'
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { AttemptResult } from '../core/settlement.ts'
 
-export interface Spill {
-  /** @throws where the disk does not take it either: the answers stay in memory. */
-  write(results: readonly AttemptResult[]): void
-  /** After the commit that settled what was spilled. */
-  clear(): void
-}
-
-export interface SpillOptions {
+export interface SpillPlace {
   /** Path of the store's file; spill files stand beside it. */
   readonly storePath: string
   readonly incarnation: string
+  /** Of this worker's life: names its own file. */
   readonly boot: string
 }
 
-export function createSpill(options: SpillOptions): Spill {
-  const path = `${options.storePath}.spill-${options.boot}.ndjson`
-  return {
-    write: (results) => {
-      const file = openSync(path, 'a', 0o600)
-      try {
-        for (const result of results) writeSync(file, `${toLine(result, options.incarnation)}\n`)
-        fsyncSync(file)
-      } finally {
-        closeSync(file)
-      }
-    },
-    clear: () => {
-      if (existsSync(path)) unlinkSync(path)
-    },
+/** @throws where the disk does not take it either: the answers stay in memory. */
+export function writeSpill(place: SpillPlace, results: readonly AttemptResult[]): void {
+  const file = openSync(ownPath(place), 'a', 0o600)
+  try {
+    for (const result of results) writeSync(file, `${toLine(result, place.incarnation)}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
   }
+}
+
+/** After the commit that settled what was spilled. */
+export function clearSpill(place: SpillPlace): void {
+  rmSync(ownPath(place), { force: true })
 }
 
 export interface SpilledFile {
   readonly path: string
   readonly results: readonly AttemptResult[]
-  /** Lines of another store's life, cut or changed: they are left where they are. */
+  /** Lines of another store's life, cut or changed: the file stays for a person. */
   readonly unreadable: number
 }
 
-/** What workers of this store have spilled and nobody has settled yet; the own file is left out. */
-export function readSpills(options: SpillOptions): SpilledFile[] {
-  const folder = dirname(options.storePath)
-  const prefix = `${basename(options.storePath)}.spill-`
+/**
+ * Takes over what other workers have spilled: each file is renamed before it is read, so that two readers do not share one
+ * and its writer, if it lives, begins a new one.
+ */
+export function takeSpills(place: SpillPlace): SpilledFile[] {
+  const folder = dirname(place.storePath)
+  const prefix = `${basename(place.storePath)}.spill-`
   return readdirSync(folder)
-    .filter((name) => name.startsWith(prefix) && name.endsWith('.ndjson') && !name.includes(options.boot))
-    .map((name) => readSpill(join(folder, name), options.incarnation))
+    .filter((name) => name.startsWith(prefix) && name.endsWith('.ndjson') && !name.includes(place.boot))
+    .flatMap((name) => takeSpill(join(folder, name), place))
 }
 
-/** Call after the commit that settled the file's answers. A file with unreadable lines stays for a person. */
+/** Call after the commit that settled the file's answers. */
 export function removeSpill(file: SpilledFile): void {
-  if (file.unreadable === 0 && existsSync(file.path)) unlinkSync(file.path)
+  if (file.unreadable === 0) rmSync(file.path, { force: true })
+}
+
+function ownPath({ storePath, boot }: SpillPlace): string {
+  return `${storePath}.spill-${boot}.ndjson`
+}
+
+function takeSpill(found: string, place: SpillPlace): SpilledFile[] {
+  const path = found.replace(/(\.taken-[0-9a-f]+)?\.ndjson$/, `.taken-${place.boot}.ndjson`)
+  try {
+    renameSync(found, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [] // another worker was first
+    throw error
+  }
+  return [readSpill(path, place.incarnation)]
+}
+
+function readSpill(path: string, incarnation: string): SpilledFile {
+  const lines = readFileSync(path, 'utf8').split('\n')
+  const results = lines.filter((line) => line !== '').map((line) => fromLine(line, incarnation))
+  const readable = results.filter((result) => result !== null)
+  return { path, results: readable, unreadable: results.length - readable.length }
 }
 
 function toLine(result: AttemptResult, incarnation: string): string {
   const text = JSON.stringify(result)
   return JSON.stringify([incarnation, result.attempt, result.nonce, Buffer.byteLength(text), checksum(text), text])
-}
-
-function readSpill(path: string, incarnation: string): SpilledFile {
-  const results: AttemptResult[] = []
-  let unreadable = 0
-  for (const line of readFileSync(path, 'utf8').split('\n')) {
-    if (line === '') continue
-    const result = fromLine(line, incarnation)
-    if (result === null) unreadable++
-    else results.push(result)
-  }
-  return { path, results, unreadable }
 }
 
 function fromLine(line: string, incarnation: string): AttemptResult | null {

@@ -1,13 +1,11 @@
 // The loop: one transaction a turn, calls and lookups outside it. A turn runs because something happened: an answer came,
-// a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Never just by a timer.
+// a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Between turns only the
+// question whether another process committed is asked, every few milliseconds.
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
-import { MAX_TIMER_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
-import type { TargetPolicy } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
-import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
 import type {
   Claimable,
@@ -18,29 +16,26 @@ import type {
   TrackedTask,
   WorkerLife,
 } from '../store/store.ts'
-import type { Target } from '../target/target.ts'
+import type { TargetRegistry } from '../target/target.ts'
+import { createAnswers } from './answers.ts'
 import { makeAttempt } from './attempt.ts'
 import { type HeldLease, holdLease } from './lease.ts'
-import { createSpill, readSpills, removeSpill, type SpilledFile } from './spill.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createWake } from './wake.ts'
 
-/** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
-export type Reconcile = (investigation: Investigation, signal: AbortSignal) => Promise<Reconciliation>
-
-/** Asks for the state of one submitted task; never rejects. */
-type Track = (task: TrackedTask, signal: AbortSignal) => Promise<Tracking>
-
 export interface WorkerOptions {
   readonly store: Store
-  /** What this worker serves. */
-  readonly targets: readonly Target[]
-  /** The target as described at that version; undefined where nobody can say. */
-  readonly targetAt: (name: string, version: string) => Target | undefined
+  readonly registry: TargetRegistry
+  /** Names of the targets that it serves. */
+  readonly serves: readonly string[]
   readonly prepare: (request: Claimable) => Preparation
-  readonly reconcile: Reconcile
-  readonly track: Track
+  /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
+  readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
+  /** Asks for the state of one submitted task; never rejects. */
+  readonly track: (task: TrackedTask, signal: AbortSignal) => Promise<Tracking>
   readonly clock: Clock
+  /** The largest instant this process knows of. */
+  readonly latestNow: () => number
   readonly log: Log
   readonly name: string
   readonly concurrency: number
@@ -67,10 +62,10 @@ interface RunningCall {
   readonly abort: AbortController
 }
 
-// How soon another process's commit is noticed. Reading `data_version` costs microseconds.
+/** How soon another process's commit is noticed. Reading `data_version` costs microseconds. */
 const POLL_MS = 25
 const SPILL_SCAN_MS = 30_000
-const MAX_LOOKUPS = 16
+const MAX_CHECKS = 16
 const MAX_TROUBLE_MS = 5000
 
 export function startWorker(options: WorkerOptions): Worker {
@@ -88,41 +83,40 @@ export function startWorker(options: WorkerOptions): Worker {
 }
 
 function createLoop(options: WorkerOptions) {
-  const { store, clock, log, concurrency, leaseMs } = options
+  const { store, registry, serves, clock, log, concurrency, leaseMs } = options
   const life: WorkerLife = { name: options.name, boot: randomBytes(6).toString('hex') }
-  const names = options.targets.map((target) => target.name)
-  const claimTargets = options.targets.map(({ name, policy }) => ({ name, policy }))
-  const trackedNames = claimTargets.filter(({ policy }) => policy.tracking !== null).map(({ name }) => name)
-  const policies = new Map<string, TargetPolicy>(claimTargets.map(({ name, policy }) => [name, policy]))
+  const policyOf = (target: string) => registry.get(target)?.policy
+  const claimTargets = serves.flatMap((name) => {
+    const policy = policyOf(name)
+    return policy === undefined ? [] : [{ name, policy }]
+  })
   const wake = createWake()
   const running = new Map<string, RunningCall>()
-  const lookups = new Set<AbortController>()
+  const checks = new Set<AbortController>()
   const tally = createTally(log)
-  const startedAt: Instant = instantOf(clock)
-  let answers: AttemptResult[] = []
+  const startedAt = clock.wallNow()
+  const changedElsewhere = store.watchChanges(serves)
+  let answers = createAnswers(null, () => false, log)
   let verdicts: Reconciliation[] = []
   let trackings: Tracking[] = []
-  let spilled: SpilledFile[] = []
   let spillScanAt = 0
-  let spilledAnswers = 0
   let mayHaveWork = true
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let troubles = 0
 
-  /** A clock set back does not shorten what this process has seen pass. */
-  const latestNow = () => Math.max(clock.wallNow(), startedAt.wall + clock.monotonicNow() - startedAt.monotonic)
-
   async function run(): Promise<WorkerReport> {
     const stopListening = store.onWork(noteWork)
-    const { location, incarnation } = await store.facts()
-    const place = { storePath: location, incarnation, boot: life.boot }
-    const spill = createSpill(place)
+    const { folderPath, incarnation } = await store.facts()
+    const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
+    answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
     try {
       for (;;) {
-        scanSpills(place)
+        takeOverSpills()
+        endGrace()
+        if (mustGiveUp()) break
         if (shouldTurn()) {
-          await tryTurn(spill)
+          await tryTurn()
           // Answers that arrived meanwhile join the next turn.
           await new Promise<void>((resolve) => setImmediate(resolve))
         } else if (await isFinished()) {
@@ -131,11 +125,11 @@ function createLoop(options: WorkerOptions) {
           await rest()
         }
       }
-      if (lookups.size > 0 || stopping !== null) await store.releaseChecks(life, clock.wallNow())
+      if (troubles === 0) await store.releaseChecks(life, clock.wallNow())
       return tally.report()
     } finally {
       stopListening()
-      for (const abort of lookups) abort.abort(new Error('the worker ended'))
+      for (const abort of checks) abort.abort(new Error('the worker ended'))
       for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
     }
   }
@@ -149,8 +143,8 @@ function createLoop(options: WorkerOptions) {
     return concurrency - running.size
   }
 
-  function freeLookups(): number {
-    return Math.min(MAX_LOOKUPS, concurrency) - lookups.size - verdicts.length - trackings.length
+  function freeChecks(): number {
+    return Math.min(MAX_CHECKS, concurrency) - checks.size - verdicts.length - trackings.length
   }
 
   function takesWork(): boolean {
@@ -158,15 +152,10 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    if (troubles > 0 || answers.length > 0 || trackings.length > 0 || usableVerdicts() > 0 || renewalDueInMs() <= 0)
-      return true
-    if (!takesWork() || (freeSlots() <= 0 && freeLookups() <= 0)) return false
+    const hasNews = answers.waiting.length > 0 || trackings.length > 0 || takeVerdicts().taken.length > 0
+    if (troubles > 0 || hasNews || renewalDueInMs() <= 0) return true
+    if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
-  }
-
-  function usableVerdicts(): number {
-    if (stopping !== null) return verdicts.filter((one) => !isCall(one)).length
-    return freeSlots() > 0 ? verdicts.length : verdicts.filter((one) => !isCall(one)).length
   }
 
   function renewalDueInMs(): number {
@@ -175,117 +164,123 @@ function createLoop(options: WorkerOptions) {
     return soonest
   }
 
-  /** Until something happens; another process is asked after every few milliseconds, at a few microseconds each. */
   async function rest(): Promise<void> {
-    const untilDue = nextDueAt === null || !takesWork() ? MAX_TIMER_MS : nextDueAt - clock.wallNow()
-    await wake.wait(Math.min(POLL_MS, MAX_TIMER_MS, Math.max(1, untilDue), Math.max(1, renewalDueInMs())))
-    if (stopping !== null || freeSlots() <= 0) return
-    const change = await store.changedElsewhere(names, clock.wallNow())
+    const untilDue = nextDueAt === null || !takesWork() ? POLL_MS : nextDueAt - clock.wallNow()
+    await wake.wait(Math.max(1, Math.min(POLL_MS, untilDue, renewalDueInMs())))
+    if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return
+    const change = await changedElsewhere(clock.wallNow())
     if (change === null) return
     // What this process knows of may be earlier; a turn finds out.
-    nextDueAt = Math.min(nextDueAt ?? Number.POSITIVE_INFINITY, change.nextDueAt ?? Number.POSITIVE_INFINITY)
+    if (change.nextDueAt !== null) nextDueAt = Math.min(nextDueAt ?? change.nextDueAt, change.nextDueAt)
     if (change.work) mayHaveWork = true
   }
 
   async function isFinished(): Promise<boolean> {
-    if (running.size > 0 || answers.length > 0) return endGrace()
+    if (running.size > 0 || answers.waiting.length > 0) return false
     if (stopping !== null) return true
-    if (options.drain === null || lookups.size > 0 || verdicts.length > 0 || trackings.length > 0) return false
-    const { queued, inDoubt } = await store.drainStatus(names, clock.wallNow() + options.drain.horizonMs)
-    return !inDoubt && !(queued && options.claimsReady)
+    const { drain, claimsReady } = options
+    if (drain === null || checks.size > 0 || verdicts.length > 0 || trackings.length > 0) return false
+    // Recovery ends with what was in doubt when it began: calls that others begin meanwhile are theirs.
+    const claimedBefore = claimsReady ? Number.MAX_SAFE_INTEGER : startedAt
+    const { queued, inDoubt } = await store.drainStatus(serves, clock.wallNow() + drain.horizonMs, claimedBefore)
+    return !inDoubt && !(queued && claimsReady)
   }
 
   /** The grace is over: what was not written ends as not executed, what was written as unknown. */
-  function endGrace(): false {
-    if (stopping !== null && !stopping.aborted && clock.monotonicNow() >= stopping.deadline) {
-      stopping.aborted = true
-      log.warn({ calls: running.size }, 'grace is over: ending the calls in flight')
-      for (const { abort } of running.values()) abort.abort(new Error('the worker is stopping'))
-    }
-    return false
+  function endGrace(): void {
+    if (stopping === null || stopping.aborted || clock.monotonicNow() < stopping.deadline) return
+    stopping.aborted = true
+    if (running.size > 0) log.warn({ calls: running.size }, 'the grace is over: ending the calls in flight')
+    for (const { abort } of running.values()) abort.abort(new Error('the worker is stopping'))
   }
 
-  async function tryTurn(spill: ReturnType<typeof createSpill>): Promise<void> {
+  /** A store that takes no writes must not keep a worker from ending: what it knows is on disk, or the log says so. */
+  function mustGiveUp(): boolean {
+    if (stopping === null || !stopping.aborted || troubles === 0 || running.size > 0) return false
+    answers.spill()
+    const unsafe = answers.isSafe() ? 0 : answers.waiting.length
+    log.error({ answers: answers.waiting.length, unsafe }, 'ending while the store takes no writes')
+    return true
+  }
+
+  async function tryTurn(): Promise<void> {
     try {
       await turn()
       if (troubles > 0) log.info({ troubles }, 'the store takes writes again')
       troubles = 0
-      if (spilledAnswers > 0) spill.clear()
-      spilledAnswers = 0
-      for (const file of spilled.splice(0)) removeSpill(file)
     } catch (error) {
-      if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_UNWRITABLE')) throw error
-      await bearTrouble(error, spill)
+      mayHaveWork = true
+      if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_IO_FAILED', 'STORE_UNWRITABLE')) throw error
+      await bearTrouble(error)
     }
   }
 
   /** Nothing is claimed while the store takes no writes; answers are kept in memory and, if it can be, on disk. */
-  async function bearTrouble(error: unknown, spill: ReturnType<typeof createSpill>): Promise<void> {
+  async function bearTrouble(error: unknown): Promise<void> {
     troubles++
-    if (troubles === 1)
-      log.error({ err: error, answers: answers.length }, 'the store takes no writes: claiming stops, answers are kept')
-    if (answers.length > spilledAnswers && !hasCode(error, 'STORE_BUSY')) {
-      try {
-        spill.write(answers.slice(spilledAnswers))
-        spilledAnswers = answers.length
-      } catch (spillError) {
-        log.error(
-          { err: spillError, answers: answers.length },
-          'the answers could not be spilled: they are only in memory',
-        )
-      }
-    }
+    const fields = { err: error, answers: answers.waiting.length }
+    if (troubles === 1) log.error(fields, 'the store takes no writes: claiming stops, answers are kept')
+    if (!hasCode(error, 'STORE_BUSY')) answers.spill()
     await wake.wait(Math.min(MAX_TROUBLE_MS, 50 * 2 ** Math.min(troubles, 10)))
   }
 
   async function turn(): Promise<void> {
-    const batch = answers
-    const [taken, kept] = takeVerdicts()
-    const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
-    const calls = taken.filter(isCall).length
+    const results = answers.waiting.slice()
+    const { taken, kept } = takeVerdicts()
     const told = trackings
-    const free = takesWork() ? Math.max(0, freeLookups()) : 0
+    const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
+    const slots = freeSlots() - taken.filter(isCall).length
     let grantedAt: Instant = instantOf(clock)
+    // Whoever makes work while this turn runs is heard after it.
+    mayHaveWork = troubles > 0
     const result = await store.turn({
       now: () => {
         grantedAt = instantOf(clock)
         return grantedAt.wall
       },
-      latestNow,
+      latestNow: options.latestNow,
       worker: life,
       leaseMs,
-      results: batch,
+      results,
       renewals: renewals.map(({ call }) => call),
       reconciliations: taken,
       trackings: told,
       claim: {
-        slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots() - calls) : 0,
+        slots: takesWork() && options.claimsReady ? Math.max(0, slots) : 0,
         targets: claimTargets,
         prepare: options.prepare,
       },
-      // Doubt goes first: what is left of the slots asks about tasks.
-      investigate: { slots: free, targets: names },
-      track: { slots: Math.floor(free / 2), targets: trackedNames },
-      policyOf: (target) => policies.get(target),
+      check: { slots: takesWork() ? Math.max(0, freeChecks()) : 0, targets: serves },
+      policyOf,
       random: Math.random,
     })
     // The commit stands: only now is what it settled forgotten here.
-    answers = answers.slice(batch.length)
+    answers.settled(results.length)
     verdicts = kept.concat(verdicts.slice(taken.length + kept.length))
     trackings = trackings.slice(told.length)
-    mayHaveWork = result.more || troubles > 0
+    mayHaveWork ||= result.more
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
     for (const gone of result.lost) running.get(keyOf(gone))?.lease.lost()
     tally.note(result)
     for (const call of result.calls) startCall(call, grantedAt)
-    for (const investigation of result.investigations) investigate(investigation)
-    for (const task of result.toTrack) track(task)
+    for (const investigation of result.investigations) {
+      startCheck(
+        (signal) => options.reconcile(investigation, { signal }),
+        (verdict) => verdicts.push(verdict),
+      )
+    }
+    for (const task of result.toTrack) {
+      startCheck(
+        (signal) => options.track(task, signal),
+        (tracking) => trackings.push(tracking),
+      )
+    }
     options.onProgress?.(tally.report())
   }
 
   /** A verdict that leads to a call waits for a free slot; the others never wait. */
-  function takeVerdicts(): [Reconciliation[], Reconciliation[]] {
+  function takeVerdicts(): { readonly taken: Reconciliation[]; readonly kept: Reconciliation[] } {
     let slots = stopping === null ? freeSlots() : 0
     const taken: Reconciliation[] = []
     const kept: Reconciliation[] = []
@@ -293,11 +288,11 @@ function createLoop(options: WorkerOptions) {
       if (isCall(verdict) && --slots < 0) kept.push(verdict)
       else taken.push(verdict)
     }
-    return [taken, kept]
+    return { taken, kept }
   }
 
   function startCall(call: ClaimedCall, grantedAt: Instant): void {
-    const target = options.targetAt(call.target, call.targetVersion)
+    const target = registry.at(call.target, call.targetVersion, call.description)
     const timeoutMs = target?.policy.timeoutMs ?? 0
     const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs })
     const abort = new AbortController()
@@ -306,45 +301,26 @@ function createLoop(options: WorkerOptions) {
     tally.countCall()
     void makeAttempt(call, { target, lease, signal: abort.signal, wallNow: () => clock.wallNow() }).then((result) => {
       running.delete(key)
-      answers.push(result)
+      answers.add(result)
       wake.signal()
     })
   }
 
-  function investigate(investigation: Investigation): void {
+  function startCheck<T>(check: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
     const abort = new AbortController()
-    lookups.add(abort)
-    void options.reconcile(investigation, abort.signal).then((verdict) => {
-      lookups.delete(abort)
+    checks.add(abort)
+    void check(abort.signal).then((found) => {
+      checks.delete(abort)
       if (abort.signal.aborted) return
-      verdicts.push(verdict)
+      keep(found)
       wake.signal()
     })
   }
 
-  function track(task: TrackedTask): void {
-    const abort = new AbortController()
-    lookups.add(abort)
-    void options.track(task, abort.signal).then((tracking) => {
-      lookups.delete(abort)
-      if (abort.signal.aborted) return
-      trackings.push(tracking)
-      wake.signal()
-    })
-  }
-
-  function scanSpills(place: Parameters<typeof readSpills>[0]): void {
-    if (place.storePath.includes('://') || clock.monotonicNow() < spillScanAt) return
+  function takeOverSpills(): void {
+    if (clock.monotonicNow() < spillScanAt) return
     spillScanAt = clock.monotonicNow() + SPILL_SCAN_MS
-    if (spilled.length > 0) return
-    spilled = readSpills(place)
-    for (const file of spilled) {
-      log.info(
-        { file: file.path, answers: file.results.length, unreadable: file.unreadable },
-        'reading back spilled answers',
-      )
-      answers.push(...file.results)
-    }
+    answers.takeOver()
   }
 
   function stop(): void {

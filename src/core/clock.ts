@@ -29,3 +29,9 @@ export function longestSince(start: Instant, now: Instant): number {
 export function shortestSince(start: Instant, now: Instant): number {
   return Math.min(now.wall - start.wall, now.monotonic - start.monotonic)
 }
+
+/** Wall time that never goes back within this process: a clock set back does not shorten what it has seen pass. */
+export function latestWall(clock: Clock): () => number {
+  const start = instantOf(clock)
+  return () => Math.max(clock.wallNow(), start.wall + clock.monotonicNow() - start.monotonic)
+}

@@ -29,6 +29,7 @@ export const ERROR_CODES = {
   STORE_JOURNAL_MODE: { exit: 1 },
   STORE_BUSY: { exit: 1 },
   STORE_FULL: { exit: 1 },
+  STORE_IO_FAILED: { exit: 1 },
   STORE_SYNC_FAILED: { exit: 1 },
   STORE_UNSUPPORTED: { exit: 1 },
   STORE_CLOSED: { exit: 1 },

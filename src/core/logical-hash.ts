@@ -33,9 +33,12 @@ export function hashRequest(request: {
 
 /** The ledger's key for a stored row: what `hashRequest` made of it. */
 export function ledgerHashOf(target: string, logicalHash: string): Uint8Array {
-  return DERIVED.test(logicalHash)
-    ? Buffer.from(logicalHash.slice(3), 'hex')
-    : sha256(`given\0${JSON.stringify(target)}\0${logicalHash}`)
+  return derivedBytes(logicalHash) ?? sha256(`given\0${JSON.stringify(target)}\0${logicalHash}`)
+}
+
+/** The 32 bytes of a derived hash; null for one that a caller gave. */
+export function derivedBytes(logicalHash: string): Buffer | null {
+  return DERIVED.test(logicalHash) ? Buffer.from(logicalHash.slice(3), 'hex') : null
 }
 
 function derived(

@@ -72,7 +72,7 @@ export type LookupResult =
 export type TaskStatus =
   | { readonly kind: 'pending' | 'succeeded' | 'failed'; readonly evidence: Evidence }
   /** A state that the description does not name: the task is still open. */
-  | { readonly kind: 'unlisted'; readonly state: string | null; readonly evidence: Evidence }
+  | { readonly kind: 'unlisted'; readonly evidence: Evidence }
   /** The API no longer knows the id. */
   | { readonly kind: 'gone'; readonly evidence: Evidence }
   | { readonly kind: 'undetermined'; readonly retryAfterMs: number | null; readonly evidence: Evidence }

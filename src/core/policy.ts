@@ -62,6 +62,7 @@ type Memory = number | 'forever' | null
 export function stricterPolicy(frozen: TargetPolicy, present: TargetPolicy): TargetPolicy {
   return {
     ...present,
+    canCancel: frozen.canCancel && present.canCancel,
     timeoutMs: Math.max(frozen.timeoutMs, present.timeoutMs),
     recovery: present.recovery.filter((rung) => frozen.recovery.includes(rung)),
     key: frozen.key && present.key && stricterKey(frozen.key, present.key),

@@ -1,7 +1,7 @@
 // What recovery asks of a row in doubt, and what that does. The sweep proposes; the transaction checks again and writes.
 import type { Evidence } from './outcome.ts'
 import type { TargetPolicy } from './policy.ts'
-import { canceled, type SettleContext, type Transition, tracked, transition } from './settlement.ts'
+import { canceled, RELEASED, type SettleContext, settleOn, type Transition, transition } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
 import { isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
@@ -9,9 +9,9 @@ export type ReconciliationVerdict =
   /** The lookup found the task. */
   | { readonly kind: 'adopt'; readonly taskId: string; readonly evidence: Evidence }
   /** Send the same bytes under the same key. */
-  | { readonly kind: 'replay'; readonly why: string }
+  | { readonly kind: 'replay'; readonly reason: string }
   /** Settled misses: it surely never arrived; call again. */
-  | { readonly kind: 'recall'; readonly evidence: Evidence }
+  | { readonly kind: 'recall'; readonly reason: string; readonly evidence: Evidence }
   | { readonly kind: 'hold'; readonly reason: string; readonly evidence: Evidence | null }
   | {
       readonly kind: 'later'
@@ -36,13 +36,16 @@ export interface Reconciliation {
 export type ReconciliationDecision =
   | Transition
   /** Straight from `unknown` to `invoking`, in this transaction. */
-  | { readonly kind: 'call'; readonly how: 'replay' | 'recall'; readonly patch: Transition['patch'] }
+  | {
+      readonly kind: 'call'
+      readonly how: 'replay' | 'recall'
+      readonly reason: string
+      readonly patch: Transition['patch']
+    }
 
 export interface ReconcileContext extends SettleContext {
   readonly clock: WindowClock
 }
-
-const RELEASED = { leaseOwner: null, leaseUntil: null } as const
 
 export function decideReconciliation(
   row: TaskState,
@@ -51,61 +54,44 @@ export function decideReconciliation(
 ): ReconciliationDecision {
   switch (verdict.kind) {
     case 'adopt':
-      return adopt(row, verdict, context)
+      return settleOn(row, { attempt: row.attempt, ...verdict }, context, 'lookup')
     case 'replay':
-      return replay(row, verdict.why, context)
+      return replay(row, verdict.reason, context)
     case 'recall':
-      return recall(row, verdict.evidence, context)
+      return recall(row, verdict, context)
     case 'hold':
       return holdRow(verdict.reason, verdict.evidence)
     case 'later':
       return later(row, verdict, context.now)
     case 'canceled':
-      return { ...canceled(verdict.evidence, verdict.reason), request: row.taskId === null ? 'keep' : 'delete' }
+      return canceled(verdict.evidence, verdict.reason)
   }
 }
 
-function adopt(row: TaskState, found: { taskId: string; evidence: Evidence }, context: ReconcileContext): Transition {
-  const patch = { ...RELEASED, taskId: found.taskId, evidence: found.evidence, doubtfulAttempts: [], olderTaskId: null }
-  if (row.cancelRequested) {
-    return transition('unknown', {
-      patch: { ...patch, reason: 'cancel_requested', nextCheckAt: context.now },
-      event: { kind: 'task_found_while_canceling', reason: 'lookup', detail: found },
-    })
-  }
-  return transition('submitted', {
-    patch: { ...patch, ...tracked(context.policy, context.now) },
-    request: 'delete',
-    event: { kind: 'adopted', reason: 'lookup', detail: found },
-  })
-}
-
-function replay(row: TaskState, why: string, context: ReconcileContext): ReconciliationDecision {
-  const { policy } = context
+function replay(row: TaskState, reason: string, context: ReconcileContext): ReconciliationDecision {
+  const { policy, now } = context
   if (row.cancelRequested) return holdRow('cancel_requested', null)
   if (row.replays >= (policy.key?.maxReplays ?? 0)) return holdRow('replays_spent', null)
   const window = replayWindow(row, policy, context.clock)
-  if (window.kind === 'wait')
-    return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, context.now)
-  if (window.kind !== 'open') return holdRow('key_window_closed', null)
-  if (isPastDeadline(row, policy, context.now)) return holdRow('deadline', null)
-  return {
-    kind: 'call',
-    how: 'replay',
-    patch: { replays: row.replays + 1, doubtfulAttempts: [...row.doubtfulAttempts, row.attempt], reason: why },
+  if (window.kind === 'wait') {
+    return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, now)
   }
+  if (window.kind !== 'open') return holdRow('key_window_closed', null)
+  if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)
+  return { kind: 'call', how: 'replay', reason, patch: { replays: row.replays + 1 } }
 }
 
-function recall(row: TaskState, evidence: Evidence, context: ReconcileContext): ReconciliationDecision {
+function recall(
+  row: TaskState,
+  { reason, evidence }: { reason: string; evidence: Evidence },
+  context: ReconcileContext,
+): ReconciliationDecision {
   const { policy } = context
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.
-  return {
-    kind: 'call',
-    how: 'recall',
-    patch: { attempts: row.attempts + 1, doubtfulAttempts: [], reason: 'settled_miss', evidence },
-  }
+  const patch = { attempts: row.attempts + 1, doubtfulAttempts: [], evidence }
+  return { kind: 'call', how: 'recall', reason, patch }
 }
 
 function holdRow(reason: string, evidence: Evidence | null): Transition {

@@ -3,7 +3,7 @@
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
 import { type TargetPolicy, tellsRepeats } from './policy.ts'
-import { isInDoubt, isSettled, type StoredState, type TaskState } from './task-state.ts'
+import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
 
 /** The end of one attempt, as the worker that made the call saw it. */
 export interface AttemptResult {
@@ -25,6 +25,12 @@ export interface EventDraft {
   readonly detail?: unknown
 }
 
+export interface Orphan {
+  readonly attempt: number
+  readonly taskId: string
+  readonly evidence: Evidence | null
+}
+
 /** One transition as data; the store executes it whole. */
 export interface Transition {
   readonly kind: 'transition'
@@ -32,20 +38,16 @@ export interface Transition {
   readonly patch: TaskStatePatch
   /** Where `to` is `queued`: when the request is due again. */
   readonly dueAt: number | null
-  /** The task is known (or the request gone): work is owed no more. */
-  readonly request: 'keep' | 'delete'
   /** The next attempt renders its call anew. */
   readonly unfreeze: boolean
-  readonly freeHash: boolean
+  /** The next attempt uses a new key, whose window begins with it. */
   readonly raiseGeneration: boolean
   readonly pauseTarget: string | null
-  readonly orphan: { readonly attempt: number; readonly taskId: string; readonly evidence: Evidence | null } | null
+  readonly orphan: Orphan | null
   readonly event: EventDraft | null
 }
 
-export type Decision =
-  | Transition
-  | { readonly kind: 'ignored'; readonly why: string; readonly orphan: Transition['orphan'] }
+export type Decision = Transition | { readonly kind: 'ignored'; readonly why: string; readonly orphan: Orphan | null }
 
 export interface SettleContext {
   readonly now: number
@@ -59,9 +61,7 @@ export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kin
     to,
     patch: {},
     dueAt: null,
-    request: 'keep',
     unfreeze: false,
-    freeHash: false,
     raiseGeneration: false,
     pauseTarget: null,
     orphan: null,
@@ -70,125 +70,131 @@ export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kin
   }
 }
 
+export const RELEASED = { leaseOwner: null, leaseUntil: null } as const
+
 /** What `result` does to `row`, whoever's it is now. */
 export function decideSettlement(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
-  const isNewest = row.attempt === result.attempt && row.nonce === result.nonce
   if (isSettled(row.state)) return confirmOrOrphan(row, result)
-  if (!isNewest) return settleOlder(row, result, context)
-  if (isInDoubt(row.state)) return settleNewest(row, result, context)
-  // Queued again (a person said "not executed") or ended: only a task that exists after all can change that.
-  return settleOlder(row, result, context)
+  const isNewest = row.attempt === result.attempt && row.nonce === result.nonce
+  // Of a row that is queued again or ended, also the newest attempt's answer comes too late to settle it.
+  return isNewest && isInDoubt(row.state) ? settleNewest(row, result, context) : settleOlder(row, result, context)
 }
 
-function taskIdOf(outcome: Outcome): string | null {
-  if (outcome.kind === 'accepted') return outcome.taskId
-  return outcome.kind === 'exists' && outcome.ours ? outcome.taskId : null
+/** What the answer says that it made: a task, whose id may be one that the target never gives. */
+function acceptedBy(result: AttemptResult): OlderAnswer | null {
+  const { outcome, attempt } = result
+  const isTask = outcome.kind === 'accepted' || (outcome.kind === 'exists' && outcome.ours && outcome.taskId !== null)
+  return isTask ? { attempt, taskId: outcome.taskId, evidence: outcome.evidence } : null
 }
 
-function isTask(outcome: Outcome): boolean {
-  return outcome.kind === 'accepted' || (outcome.kind === 'exists' && outcome.ours && outcome.taskId !== null)
+/** It happened, though the answer names no task. */
+function showsExecuted(outcome: Outcome): boolean {
+  if (outcome.kind === 'unknown') return outcome.executed
+  return (
+    outcome.kind === 'accepted_without_id' || (outcome.kind === 'exists' && outcome.ours && outcome.taskId === null)
+  )
 }
 
 function confirmOrOrphan(row: TaskState, result: AttemptResult): Decision {
-  const taskId = taskIdOf(result.outcome)
-  if (taskId === null || taskId === row.taskId) return { kind: 'ignored', why: 'confirmed', orphan: null }
-  return {
-    kind: 'ignored',
-    why: 'orphan',
-    orphan: { attempt: result.attempt, taskId, evidence: result.outcome.evidence },
-  }
+  const accepted = acceptedBy(result)
+  if (accepted === null) return { kind: 'ignored', why: 'late', orphan: null }
+  return { kind: 'ignored', why: 'confirmed', orphan: orphanOf(accepted, row.taskId) }
+}
+
+function orphanOf(accepted: OlderAnswer | null, settledOn: string | null): Orphan | null {
+  if (accepted === null || accepted.taskId === null || accepted.taskId === settledOn) return null
+  return { ...accepted, taskId: accepted.taskId }
 }
 
 function settleOlder(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
-  const { outcome } = result
-  if (isTask(outcome)) {
-    const taskId = taskIdOf(outcome)
-    if (row.state === 'dead' || row.state === 'canceled') return confirmOrOrphan(row, result)
-    const sameKey =
-      tellsRepeats(context.policy.key) && result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
-    if (sameKey || row.state === 'queued') return submit(row, outcome, taskId, context, 'late_answer')
-    if (row.olderTaskId !== null && row.olderTaskId !== taskId) return confirmOrOrphan(row, result)
-    return keepOlder(row, result, taskId)
-  }
-  const proven = outcome.kind === 'not_executed' || outcome.kind === 'rejected' || outcome.kind === 'blocked'
-  if (!proven || !row.doubtfulAttempts.includes(result.attempt)) return { kind: 'ignored', why: 'fenced', orphan: null }
-  return transition(row.state, {
-    patch: { doubtfulAttempts: row.doubtfulAttempts.filter((attempt) => attempt !== result.attempt) },
-    event: {
-      kind: 'late_answer',
-      reason: outcome.kind,
-      detail: { attempt: result.attempt, evidence: outcome.evidence },
-    },
-  })
+  const accepted = acceptedBy(result)
+  if (row.state === 'dead' || row.state === 'canceled') return tellEnded(row, result, accepted)
+  if (accepted !== null) return adoptOlder(row, result, accepted, context)
+  if (showsExecuted(result.outcome)) return noteExecuted(row, result)
+  const { kind } = result.outcome
+  const isProven = kind === 'not_executed' || kind === 'rejected' || kind === 'blocked'
+  // Of older attempts the number is the token; the newest one's answer must show its nonce too.
+  if (!isProven || result.attempt >= row.attempt || !row.doubtfulAttempts.includes(result.attempt))
+    return { kind: 'ignored', why: 'fenced', orphan: null }
+  return transition(row.state, { patch: { doubtfulAttempts: without(row, result.attempt) }, event: lateAnswer(result) })
 }
 
-/** Without a key nobody can tell whether the newer attempt made a task of its own: keep both until it settles. */
-function keepOlder(row: TaskState, result: AttemptResult, taskId: string | null): Decision {
-  return transition(row.state, {
-    patch: { olderTaskId: taskId },
-    event: {
-      kind: 'late_answer',
-      reason: 'older_attempt',
-      detail: { attempt: result.attempt, taskId, evidence: result.outcome.evidence },
-    },
-  })
+/** The row has ended without a task; one that exists after all is a person's to judge. */
+function tellEnded(row: TaskState, result: AttemptResult, accepted: OlderAnswer | null): Decision {
+  const orphan = orphanOf(accepted, row.taskId)
+  if (orphan !== null || (accepted === null && !showsExecuted(result.outcome)))
+    return { kind: 'ignored', why: 'late', orphan }
+  return transition(row.state, { event: lateAnswer(result) })
+}
+
+function adoptOlder(row: TaskState, result: AttemptResult, accepted: OlderAnswer, context: SettleContext): Decision {
+  const isSameKey = result.idempotencyKey !== null && result.idempotencyKey === row.idempotencyKey
+  const isSameTask = tellsRepeats(context.policy.key) && isSameKey
+  if (isSameTask || row.state === 'queued') return settleOn(row, accepted, context, 'late_answer')
+  // Without a key nobody can tell whether the newer attempt made a task of its own: both are kept until it settles.
+  if (row.olderAnswer !== null)
+    return { kind: 'ignored', why: 'late', orphan: orphanOf(accepted, row.olderAnswer.taskId) }
+  return transition(row.state, { patch: { olderAnswer: accepted }, event: lateAnswer(result) })
+}
+
+/** A call that surely happened must not be repeated after a miss, nor by a queue that it was sent back to. */
+function noteExecuted(row: TaskState, result: AttemptResult): Decision {
+  if (row.executed) return { kind: 'ignored', why: 'known', orphan: null }
+  const patch = { executed: true, evidence: result.outcome.evidence }
+  if (row.state !== 'queued') return transition(row.state, { patch, event: lateAnswer(result) })
+  return transition('held', { patch: { ...patch, reason: 'executed_without_id' }, event: lateAnswer(result) })
+}
+
+function lateAnswer(result: AttemptResult): EventDraft {
+  const { outcome, attempt } = result
+  return { kind: 'late_answer', reason: outcome.kind, detail: { attempt, outcome } }
+}
+
+function without(row: TaskState, attempt: number): number[] {
+  return row.doubtfulAttempts.filter((doubtful) => doubtful !== attempt)
 }
 
 function settleNewest(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
   const { outcome } = result
+  const accepted = acceptedBy(result)
+  if (accepted !== null) return settleOn(row, accepted, context, 'answer')
   switch (outcome.kind) {
-    case 'accepted':
-      return submit(row, outcome, outcome.taskId, context, 'answer')
     case 'exists':
-      if (!outcome.ours) return hold(row, result, 'exists_not_ours')
-      return outcome.taskId === null
-        ? doubt(row, result, context, { executed: true, reason: 'exists_without_id' })
-        : submit(row, outcome, outcome.taskId, context, 'answer')
-    case 'accepted_without_id':
-      return doubt(row, result, context, { executed: true, reason: 'accepted_without_id' })
-    case 'in_flight':
-      return doubt(row, result, context, { reason: 'in_flight', waitMs: outcome.retryAfterMs })
+      return outcome.ours ? doubt(row, result, context, 'exists_without_id') : hold(row, result, 'exists_not_ours')
     case 'mismatch':
       return hold(row, result, 'mismatch')
     case 'unknown':
-      if (row.state !== 'invoking') return { kind: 'ignored', why: 'known_unknown', orphan: null }
-      return doubt(row, result, context, {
-        executed: outcome.executed,
-        reason: 'unknown',
-        waitMs: outcome.retryAfterMs,
-      })
+      if (row.state === 'invoking') return doubt(row, result, context, 'unknown')
+      return outcome.executed ? noteExecuted(row, result) : { kind: 'ignored', why: 'known', orphan: null }
     case 'not_executed':
     case 'rejected':
     case 'blocked':
       return settleWithoutEffect(row, result, context)
+    default:
+      return doubt(row, result, context, outcome.kind)
   }
 }
 
-function submit(
-  row: TaskState,
-  outcome: Outcome,
-  taskId: string | null,
-  context: SettleContext,
-  how: string,
-): Transition {
-  const other = row.olderTaskId !== null && row.olderTaskId !== taskId ? row.olderTaskId : null
-  const orphan = other === null ? null : { attempt: row.attempt - 1, taskId: other, evidence: row.evidence }
-  const settled = {
-    ...RELEASED,
-    taskId,
-    endedAt: context.now,
-    doubtfulAttempts: [],
-    olderTaskId: null,
-    evidence: outcome.evidence,
+/**
+ * The row's task is known: from an answer, a lookup or a person. A task that somebody asked to cancel meanwhile goes on to
+ * recovery, which cancels it at the API.
+ */
+export function settleOn(row: TaskState, task: OlderAnswer, context: SettleContext, how: string): Transition {
+  const { taskId, evidence } = task
+  const orphan = orphanOf(row.olderAnswer, taskId)
+  const settled = { ...RELEASED, taskId, evidence, endedAt: context.now, doubtfulAttempts: [], olderAnswer: null }
+  const event = (kind: string) => ({ kind, reason: how, detail: { taskId, evidence } })
+  if (!row.cancelRequested) {
+    const patch = { ...settled, ...tracked(context.policy, context.now) }
+    return transition('submitted', { patch, orphan, event: event('submitted') })
   }
-  if (row.cancelRequested) return cancelKnownTask(row, settled, orphan, context)
-  const plain = how === 'answer' && row.state === 'invoking' && row.attempt === 1
-  return transition('submitted', {
-    patch: { ...settled, ...tracked(context.policy, context.now) },
-    request: 'delete',
-    orphan,
-    event: plain ? null : { kind: 'submitted', reason: how, detail: { taskId } },
-  })
+  if (taskId === null) {
+    const patch = { ...settled, executed: true, nextCheckAt: null, reason: 'cancel_without_id' }
+    return transition('held', { patch, orphan, event: event('held') })
+  }
+  const unknownSince = row.unknownSince ?? context.now
+  const patch = { ...settled, unknownSince, nextCheckAt: context.now, reason: 'cancel_requested' }
+  return transition('unknown', { patch, orphan, event: event('task_found_while_canceling') })
 }
 
 /** A submitted row starts its life as one that is asked about, where its target can be asked. */
@@ -197,46 +203,20 @@ export function tracked(policy: TargetPolicy, now: number): TaskStatePatch {
   return { nextCheckAt, reason: null, unknownSince: null, misses: 0, lastMissAt: null }
 }
 
-/** A person asked for cancellation before the task was known: the sweep cancels it at the API. */
-function cancelKnownTask(
-  row: TaskState,
-  settled: TaskStatePatch,
-  orphan: Transition['orphan'],
-  context: SettleContext,
-): Transition {
-  return transition('unknown', {
-    patch: {
-      ...settled,
-      reason: 'cancel_requested',
-      unknownSince: row.unknownSince ?? context.now,
-      nextCheckAt: context.now,
-    },
-    orphan,
-    event: { kind: 'task_found_while_canceling', reason: 'cancel_requested', detail: { taskId: settled.taskId } },
-  })
-}
-
-const RELEASED = { leaseOwner: null, leaseUntil: null } as const
-
-function doubt(
-  row: TaskState,
-  result: AttemptResult,
-  context: SettleContext,
-  why: { reason: string; executed?: boolean; waitMs?: number | null },
-): Transition {
+function doubt(row: TaskState, result: AttemptResult, context: SettleContext, reason: string): Transition {
   const { evidence } = result.outcome
   return transition('unknown', {
     patch: {
       ...RELEASED,
-      executed: row.executed || why.executed === true,
+      executed: row.executed || showsExecuted(result.outcome),
       endedAt: Math.max(result.endedAt, row.endedAt ?? 0),
       unknownSince: row.unknownSince ?? context.now,
-      nextCheckAt: context.now + nextWaitMs(row.backoffStep, why.waitMs ?? null, context),
+      nextCheckAt: context.now + nextWaitMs(row.backoffStep, toldWaitMs(result.outcome), context),
       backoffStep: row.backoffStep + 1,
-      reason: why.reason,
+      reason,
       evidence,
     },
-    event: { kind: 'unknown', reason: why.reason, detail: { evidence } },
+    event: { kind: 'unknown', reason, detail: { evidence } },
   })
 }
 
@@ -250,66 +230,65 @@ function hold(row: TaskState, result: AttemptResult, reason: string): Transition
 
 function settleWithoutEffect(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   const { outcome } = result
-  // The newer attempt surely had no effect, so a task named by an older one is the task.
-  if (row.olderTaskId !== null)
-    return submit({ ...row, olderTaskId: null }, outcome, row.olderTaskId, context, 'older_attempt')
-  if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
+  const proven = { ...row, doubtfulAttempts: without(row, result.attempt) }
+  const decided = decideWithoutEffect(proven, result, context)
   const pauseTarget = outcome.kind === 'blocked' ? blockedReason(outcome.evidence) : null
-  if (row.cancelRequested) return { ...canceled(outcome.evidence, 'no_effect'), pauseTarget }
+  return { ...decided, patch: { doubtfulAttempts: proven.doubtfulAttempts, ...decided.patch }, pauseTarget }
+}
+
+function decideWithoutEffect(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
+  const { outcome } = result
+  // The newer attempt surely had no effect, so what an older one made is the task.
+  if (row.olderAnswer !== null)
+    return settleOn({ ...row, olderAnswer: null }, row.olderAnswer, context, 'older_attempt')
+  if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
+  if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
   if (outcome.kind === 'rejected') return dead(outcome.evidence, 'rejected', row.attempts)
-  return requeue(row, result, context, pauseTarget)
+  return requeue(row, result, context)
 }
 
 /** Sticky doubt: this attempt had no effect, but an earlier one still may have had. */
 function backToDoubt(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
-  const { outcome } = result
-  if (outcome.kind === 'rejected') return hold(row, result, 'rejected_in_doubt')
-  const waitMs = outcome.kind === 'not_executed' ? outcome.retryAfterMs : null
-  const back = doubt(row, result, context, { reason: `${outcome.kind}_in_doubt`, waitMs })
-  // This attempt is proven; only the earlier ones stay in doubt, and a refunded replay was no replay.
-  const refund = outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
-  return {
-    ...back,
-    patch: { ...back.patch, replays: refund ? Math.max(0, row.replays - 1) : row.replays },
-    pauseTarget: outcome.kind === 'blocked' ? blockedReason(outcome.evidence) : null,
-  }
+  if (result.outcome.kind === 'rejected') return hold(row, result, 'rejected_in_doubt')
+  const back = doubt(row, result, context, `${result.outcome.kind}_in_doubt`)
+  const replays = isRefunded(result.outcome) ? Math.max(0, row.replays - 1) : row.replays
+  return { ...back, patch: { ...back.patch, replays } }
 }
 
-function requeue(
-  row: TaskState,
-  result: AttemptResult,
-  context: SettleContext,
-  pauseTarget: string | null,
-): Transition {
+function requeue(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   const { outcome } = result
-  const refund = outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
-  const attempts = refund ? Math.max(0, row.attempts - 1) : row.attempts
+  const attempts = isRefunded(outcome) ? Math.max(0, row.attempts - 1) : row.attempts
   if (attempts >= context.policy.retry.maxAttempts) return dead(outcome.evidence, 'attempts_spent', attempts)
-  const written = outcome.kind === 'not_executed' && outcome.written
-  const told = outcome.kind === 'not_executed' ? outcome.retryAfterMs : null
-  const wait = outcome.kind === 'blocked' ? 0 : nextWaitMs(row.backoffStep, told, context)
+  const isWritten = outcome.kind !== 'not_executed' || outcome.written
+  // The claim wrote both instants at once, so equal ones say that no earlier attempt began the key's window.
+  const beganWindow = row.startedAt === row.updatedAt
+  const waitMs = outcome.kind === 'blocked' ? 0 : nextWaitMs(row.backoffStep, toldWaitMs(outcome), context)
   return transition('queued', {
     patch: {
       ...RELEASED,
       attempts,
       backoffStep: row.backoffStep + 1,
-      startedAt: null,
+      startedAt: !isWritten && beganWindow ? null : row.startedAt,
       endedAt: null,
       unknownSince: null,
       nextCheckAt: null,
       reason: outcome.kind,
       evidence: outcome.evidence,
     },
-    dueAt: context.now + wait,
+    dueAt: context.now + waitMs,
     unfreeze: true,
-    raiseGeneration: written && context.policy.key?.failedFirst === 'replayed',
-    pauseTarget,
+    raiseGeneration: outcome.kind === 'not_executed' && isWritten && context.policy.key?.failedFirst === 'replayed',
     event: {
       kind: outcome.kind,
       reason: outcome.evidence.rule ?? null,
-      detail: { evidence: outcome.evidence, waitMs: wait },
+      detail: { evidence: outcome.evidence, waitMs },
     },
   })
+}
+
+/** The attempt burned no budget: it was never written, limited by the API, or refused for the target's sake. */
+function isRefunded(outcome: Outcome): boolean {
+  return outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
 }
 
 export function dead(evidence: Evidence, reason: string, attempts: number): Transition {
@@ -321,11 +300,16 @@ export function dead(evidence: Evidence, reason: string, attempts: number): Tran
 }
 
 export function canceled(evidence: Evidence | null, reason: string): Transition {
+  const patch = { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], olderAnswer: null, reason }
   return transition('canceled', {
-    patch: { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], reason, ...(evidence === null ? {} : { evidence }) },
-    freeHash: true,
+    patch: evidence === null ? patch : { ...patch, evidence },
+    unfreeze: true,
     event: { kind: 'canceled', reason, detail: { evidence } },
   })
+}
+
+function toldWaitMs(outcome: Outcome): number | null {
+  return 'retryAfterMs' in outcome ? outcome.retryAfterMs : null
 }
 
 function nextWaitMs(step: number, toldMs: number | null, context: SettleContext): number {

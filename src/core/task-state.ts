@@ -49,6 +49,13 @@ export function isInDoubt(state: StoredState): boolean {
   return state === 'invoking' || state === 'unknown' || state === 'held'
 }
 
+export interface OlderAnswer {
+  readonly attempt: number
+  /** Null where the target gives no ids. */
+  readonly taskId: string | null
+  readonly evidence: Evidence
+}
+
 /** One row of `task_state`: what is known of the outside. Instants are UTC epoch ms. */
 export interface TaskState {
   readonly requestId: number
@@ -71,7 +78,7 @@ export interface TaskState {
   readonly replays: number
   /** Exponent of the next backoff. */
   readonly backoffStep: number
-  /** Earlier attempts that may have had an effect and are not settled. */
+  /** Attempts that may have had an effect and are not settled, the newest included from its claim on. */
   readonly doubtfulAttempts: readonly number[]
   /** An answer showed that it happened, though no id could be read. */
   readonly executed: boolean
@@ -84,12 +91,14 @@ export interface TaskState {
   readonly startedAt: number | null
   /** When the newest attempt can last have written: its answer or close, else the end of its lease. */
   readonly endedAt: number | null
+  /** In doubt since; of a submitted row: its task's state unclear since. */
   readonly unknownSince: number | null
   readonly nextCheckAt: number | null
+  /** Settled misses of lookups; of a submitted row: how often the API did not know its task. */
   readonly misses: number
   readonly lastMissAt: number | null
-  /** Task named by a late answer of an older attempt, waiting for the newer attempt to settle. */
-  readonly olderTaskId: string | null
+  /** A late acceptance of an older attempt without a key, waiting for the newer attempt to settle. */
+  readonly olderAnswer: OlderAnswer | null
   /** Why it is held, dead, blocked or waiting: a short stable word. */
   readonly reason: string | null
   readonly evidence: Evidence | null

@@ -2,7 +2,7 @@
 // lost is `lost`, and what follows is a person's to say.
 import { spreadMs } from './backoff.ts'
 import type { TaskStatus } from './outcome.ts'
-import { type SettleContext, type Transition, transition } from './settlement.ts'
+import { RELEASED, type SettleContext, type Transition, transition } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
 
 export interface Tracking {
@@ -15,7 +15,6 @@ export interface Tracking {
 
 /** An id answered with "not found" once may only be late in a replica. */
 const GONE_BEFORE_LOST = 3
-const RELEASED = { leaseOwner: null, leaseUntil: null } as const
 
 export function decideTracking(row: TaskState, status: TaskStatus, context: SettleContext): Transition {
   switch (status.kind) {
@@ -29,7 +28,7 @@ export function decideTracking(row: TaskState, status: TaskStatus, context: Sett
         ? end(row, 'lost', 'not_found_at_api', status)
         : askAgain(row, context, { misses: row.misses + 1, reason: 'not_found_at_api' })
     case 'unlisted':
-      return unclear(row, status, context, `unlisted_state: ${status.state ?? 'none'}`)
+      return unclear(row, status, context, 'unlisted_state')
     case 'undetermined':
       return unclear(row, status, context, 'status_undetermined')
   }

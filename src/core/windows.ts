@@ -1,6 +1,7 @@
 // When time permits a second call, and when a miss counts. Pure: the sweep plans with these, and the store asks them
 // again inside the transaction that writes.
-import type { TargetPolicy } from './policy.ts'
+import { invariant } from './errors.ts'
+import type { KeyPolicy, TargetPolicy } from './policy.ts'
 import type { TaskState } from './task-state.ts'
 
 export interface WindowClock {
@@ -28,13 +29,17 @@ export function replayWindow(row: TaskState, policy: TargetPolicy, clock: Window
   if (key === null || key.rememberedForMs === null || row.idempotencyKey === null) return { kind: 'unavailable' }
   if (key.rememberedForMs === 'forever') return { kind: 'open' }
   if (clock.wall + CLOCK_TOLERANCE_MS < clock.highWaterAt) return { kind: 'wait', until: clock.highWaterAt }
-  const slack = Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)
-  return ageOf(row, clock) + slack <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
+  return ageOf(row, clock) + slackMs(key, policy) <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
+}
+
+/** What must be left of the window for a replay that starts now to arrive inside it. */
+function slackMs(key: KeyPolicy, policy: TargetPolicy): number {
+  return Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)
 }
 
 /** Age of the generation's first attempt that may have left, by the latest of the clocks. */
 function ageOf(row: TaskState, clock: WindowClock): number {
-  if (row.startedAt === null) return 0
+  invariant(row.startedAt !== null, `request ${row.requestId} is in doubt and has no first attempt`)
   return Math.max(clock.wall, clock.latest, clock.highWaterAt) - row.startedAt
 }
 
@@ -42,7 +47,7 @@ function ageOf(row: TaskState, clock: WindowClock): number {
 export function windowClosesAt(row: TaskState, policy: TargetPolicy): number | null {
   const key = policy.key
   if (key === null || typeof key.rememberedForMs !== 'number' || row.startedAt === null) return null
-  return row.startedAt + key.rememberedForMs - Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)
+  return row.startedAt + key.rememberedForMs - slackMs(key, policy)
 }
 
 /** Inside the time for which the API's lookup shows a submission; later a miss may only mean "forgotten". */
@@ -52,15 +57,18 @@ function isInsideLookupMemory(row: TaskState, policy: TargetPolicy, clock: Windo
   return remembers === 'forever' || ageOf(row, clock) + policy.timeoutMs <= remembers
 }
 
-/** Whether settled misses permit a new call at all. What the misses are worth was checked as each was counted. */
+/** Whether settled misses permit a new call. What each of them is worth was checked as it was counted. */
 export function mayRecall(row: TaskState, policy: TargetPolicy, clock: WindowClock, misses: number): boolean {
+  return !row.cancelRequested && missesProveAbsence(row, policy, clock, misses)
+}
+
+export function missesProveAbsence(row: TaskState, policy: TargetPolicy, clock: WindowClock, misses: number): boolean {
   const lookup = policy.lookup
   return (
     lookup !== null &&
     lookup.missMeans === 'absent' &&
     !row.executed &&
-    !row.cancelRequested &&
-    row.olderTaskId === null &&
+    row.olderAnswer === null &&
     misses >= lookup.misses &&
     isInsideLookupMemory(row, policy, clock)
   )

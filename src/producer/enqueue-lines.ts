@@ -1,11 +1,11 @@
 // NDJSON in: streamed, checked line by line, written in transactions of at most 1,000 lines.
-import { isSafeNumber, parse as parseLossless } from 'lossless-json'
 import { isOnceishError, OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import { type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import { parsePayload } from './parse-payload.ts'
 
 export interface LineError {
   readonly line: number
@@ -106,14 +106,6 @@ async function* countBytes(source: AsyncIterable<Buffer>, count: (bytes: number)
   }
 }
 
-export function conflictError(requestId: number): OnceishError {
-  return new OnceishError(
-    'LOGICAL_HASH_CONFLICT',
-    `request ${requestId} has the same logical hash and another payload: nothing was queued; use another logical hash, or cancel that request`,
-    { details: { requestId } },
-  )
-}
-
 function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | null {
   if ('fault' in line) {
     if (line.fault === 'not_utf8') throw new OnceishError('LINE_INVALID', 'it is not UTF-8')
@@ -123,7 +115,7 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
     )
   }
   if (line.text.trim() === '') return null
-  const value = parseJson(line.text)
+  const value = parsePayload(line.text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new OnceishError(
       'LINE_INVALID',
@@ -155,26 +147,4 @@ function checkOptional(value: Record<string, unknown>, name: string, type: 'stri
   if (value[name] !== undefined && typeof value[name] !== type) {
     throw new OnceishError('LINE_INVALID', `"${name}" is a ${type}, not ${JSON.stringify(value[name])}`)
   }
-}
-
-const LONG_NUMBER = /\d{16}/
-
-/**
- * JSON text as plain values. A number that a double cannot hold would change on its way to the API, so it is refused.
- * @throws OnceishError LINE_INVALID
- */
-export function parseJson(text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (LONG_NUMBER.test(text)) parseLossless(text, undefined, { parseNumber: exactNumber })
-    return value
-  } catch (error) {
-    if (isOnceishError(error)) throw error
-    throw new OnceishError('LINE_INVALID', `it is no JSON: ${(error as Error).message}`, { cause: error })
-  }
-}
-
-function exactNumber(digits: string): number {
-  if (isSafeNumber(digits, { approx: true })) return Number(digits)
-  throw new OnceishError('LINE_INVALID', `the number ${digits} cannot be held exactly: send it as text, "${digits}"`)
 }

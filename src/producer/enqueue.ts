@@ -2,8 +2,7 @@
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { EnqueueResult, NewRequest, Store } from '../store/store.ts'
-import { conflictError } from './enqueue-lines.ts'
-import { type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
 
 export interface Enqueued {
   readonly requestId: number

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { OnceishError } from '../core/errors.ts'
 import { MAX_PRIORITY } from '../core/limits.ts'
 import { hashRequest } from '../core/logical-hash.ts'
-import type { Dedupe } from '../core/policy.ts'
+import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest } from '../store/store.ts'
 
@@ -25,13 +25,13 @@ export interface EnqueueRequest {
 export interface RequestRules {
   readonly maxPayloadBytes: number
   /** Undefined: the config does not name this target. */
-  readonly dedupeOf: (target: string) => Dedupe | undefined
+  readonly policyOf: (target: string) => TargetPolicy | undefined
   readonly targetNames: readonly string[]
 }
 
 /** @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE */
 export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
-  const dedupe = request.dedupe ?? targetDedupe(request.target, rules)
+  const dedupe = dedupeOf(request, targetPolicy(request.target, rules))
   const nonce = dedupe === 'none' ? { nonce: randomUUID() } : {}
   const hashes = hashRequest({ target: request.target, payload: request.payload, given: request.logicalHash, ...nonce })
   const payload = JSON.stringify(request.payload)
@@ -48,17 +48,30 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
     payload,
     ...hashes,
     priority: priorityOf(request),
-    dueAt: instantOf(request.runAt),
+    dueAt: dueAtOf(request.runAt),
     dedupe,
   }
 }
 
-function targetDedupe(target: string, rules: RequestRules): Dedupe {
-  const dedupe = typeof target === 'string' ? rules.dedupeOf(target) : undefined
-  if (dedupe !== undefined) return dedupe
+function targetPolicy(target: string, rules: RequestRules): TargetPolicy {
+  const policy = typeof target === 'string' ? rules.policyOf(target) : undefined
+  if (policy !== undefined) return policy
   throw new OnceishError(
     'TARGET_UNKNOWN',
     `the config names no target ${JSON.stringify(target)}${didYouMean(String(target), rules.targetNames)} (known: ${rules.targetNames.join(', ') || 'none'})`,
+  )
+}
+
+/** Equal payloads that are different requests must be told apart by the lookup, or one would adopt the other's task. */
+function dedupeOf(request: EnqueueRequest, policy: TargetPolicy): Dedupe {
+  const dedupe = request.dedupe ?? policy.dedupe
+  if (!DEDUPES.includes(dedupe)) {
+    throw new OnceishError('REQUEST_INVALID', `dedupe is ${DEDUPES.join(', ')}, not ${JSON.stringify(dedupe)}`)
+  }
+  if (dedupe === 'always' || policy.lookup === null || policy.lookup.dependsOnKey) return dedupe
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `dedupe "${dedupe}" needs a lookup by $key: target "${request.target}" could take another request's task for this one's`,
   )
 }
 
@@ -71,10 +84,11 @@ function priorityOf(request: EnqueueRequest): number {
   )
 }
 
+const DEDUPES: readonly Dedupe[] = ['always', 'live', 'none']
 const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
 
 /** @throws OnceishError REQUEST_INVALID */
-export function instantOf(given: number | Date | string | undefined | null): number | null {
+export function dueAtOf(given: number | Date | string | undefined | null): number | null {
   if (given === undefined || given === null) return null
   const at =
     given instanceof Date
@@ -86,5 +100,13 @@ export function instantOf(given: number | Date | string | undefined | null): num
   throw new OnceishError(
     'REQUEST_INVALID',
     `runAt is epoch milliseconds or ISO 8601 with a zone, such as 2027-01-31T09:00:00Z, not ${JSON.stringify(given) ?? String(given)}`,
+  )
+}
+
+export function conflictError(requestId: number): OnceishError {
+  return new OnceishError(
+    'LOGICAL_HASH_CONFLICT',
+    `request ${requestId} has the same logical hash and another payload: nothing was queued; use another logical hash, or cancel that request`,
+    { details: { requestId } },
   )
 }

@@ -17,9 +17,11 @@ export interface DryRunLine {
 
 const PAGE = 500
 
+type Look = (investigation: Investigation, asked: { readonly isDryRun: true }) => Promise<Reconciliation>
+
 export async function* dryRun(
   store: Store,
-  reconcile: (investigation: Investigation) => Promise<Reconciliation>,
+  reconcile: Look,
   targets: ReadonlySet<string>,
   now: () => number,
 ): AsyncGenerator<DryRunLine> {
@@ -33,24 +35,13 @@ export async function* dryRun(
   }
 }
 
-async function explain(
-  investigation: Investigation,
-  reconcile: (investigation: Investigation) => Promise<Reconciliation>,
-  now: number,
-): Promise<DryRunLine> {
+async function explain(investigation: Investigation, reconcile: Look, now: number): Promise<DryRunLine> {
   const { requestId, target, state, attempt, unknownSince, leaseUntil } = investigation.row
   const line = { requestId, target, state, attempt, unknownSince }
   if (state === 'invoking' && leaseUntil !== null && leaseUntil > now) {
     return { ...line, would: 'wait', why: 'its lease is running', nextAt: leaseUntil }
   }
-  const { verdict } = await reconcile(investigation)
-  const why =
-    verdict.kind === 'replay'
-      ? verdict.why
-      : 'reason' in verdict
-        ? verdict.reason
-        : verdict.kind === 'adopt'
-          ? `task ${verdict.taskId}`
-          : 'settled_miss'
+  const { verdict } = await reconcile(investigation, { isDryRun: true })
+  const why = verdict.kind === 'adopt' ? `task ${verdict.taskId}` : verdict.reason
   return { ...line, would: verdict.kind, why, nextAt: verdict.kind === 'later' ? verdict.at : null }
 }

@@ -8,7 +8,7 @@ import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
-import { isPastDeadline, mayRecall, replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
+import { isPastDeadline, missesProveAbsence, replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
 import type { Investigation } from '../store/store.ts'
 import type { LookupInput, Target, TargetRegistry } from '../target/target.ts'
 import type { SettleWatch } from './settle-watch.ts'
@@ -17,7 +17,7 @@ export interface ReconcilerOptions {
   readonly registry: TargetRegistry
   readonly watch: SettleWatch
   readonly clock: Clock
-  readonly windowClock: () => WindowClock
+  readonly windowClock: () => Promise<WindowClock>
   readonly leaseMs: number
   readonly random: () => number
 }
@@ -28,18 +28,27 @@ interface Case {
   readonly target: Target
   readonly prepared: PreparedCall
   readonly input: LookupInput
+  /** Present settings still name the origin and account that the call went to. */
   readonly isSameOrigin: boolean
+  readonly windowClock: WindowClock
+  readonly asked: ReconcileRequest
 }
 
-/** After this many lookups that prove nothing, a replay inside its window is the better question. */
-const UNDETERMINED_BEFORE_REPLAY = 3
+export interface ReconcileRequest {
+  readonly signal?: AbortSignal
+  /** Lookups are asked, nothing else is done. */
+  readonly isDryRun?: boolean
+}
+
+/** After this many rounds, a replay inside its window is a better question than one more lookup that proves nothing. */
+const ROUNDS_BEFORE_REPLAY = 3
 const NOW_MISS_SLACK_MS = 5
 
 export function createReconciler(options: ReconcilerOptions) {
   const { registry, watch, clock, random } = options
 
   /** Never rejects. */
-  return async function reconcile(investigation: Investigation, signal?: AbortSignal): Promise<Reconciliation> {
+  return async function reconcile(investigation: Investigation, asked: ReconcileRequest = {}): Promise<Reconciliation> {
     const { row } = investigation
     const told = (policy: TargetPolicy, verdict: ReconciliationVerdict): Reconciliation => ({
       requestId: row.requestId,
@@ -59,26 +68,29 @@ export function createReconciler(options: ReconcilerOptions) {
       prepared: investigation.prepared,
       input: lookupInput(row, investigation.payload, investigation.prepared),
       isSameOrigin: (present ?? frozen).sameOrigin(investigation.prepared),
+      windowClock: await options.windowClock(),
+      asked,
     }
     try {
-      return told(policy, await climb(current, signal))
+      return told(policy, await climb(current))
     } catch (error) {
       const evidence: Evidence = {
         phase: 'not_sent',
         error: String((error as Error)?.message ?? error),
         rule: 'reconcile',
       }
+      if (isPastDeadline(row, policy, clock.wallNow())) return told(policy, hold('recovery_failed', evidence))
       return told(policy, later(row, policy, clock.wallNow() + waitMs(row, policy), 'recovery_failed', evidence))
     }
   }
 
-  async function climb(current: Case, signal?: AbortSignal): Promise<ReconciliationVerdict> {
+  async function climb(current: Case): Promise<ReconciliationVerdict> {
     const { row, policy } = current
-    if (row.cancelRequested && row.taskId !== null) return cancelTask(current, signal)
+    if (row.cancelRequested && row.taskId !== null) return cancelTask(current)
     let why = policy.key === null && policy.lookup === null ? 'opaque' : 'unproven'
     for (const rung of policy.recovery) {
       if (rung === 'hold') break
-      const step = rung === 'lookup' ? await lookupRung(current, signal) : replayRung(current)
+      const step = rung === 'lookup' ? await lookupRung(current) : replayRung(current)
       if (step.kind === 'decided') return step.verdict
       if (step.kind === 'pending') return isPastDeadline(row, policy, clock.wallNow()) ? hold('deadline') : step.verdict
       why = step.why
@@ -86,13 +98,13 @@ export function createReconciler(options: ReconcilerOptions) {
     return hold(why)
   }
 
-  async function lookupRung(current: Case, signal?: AbortSignal): Promise<Step> {
-    const { row, policy, target, input } = current
+  async function lookupRung(current: Case): Promise<Step> {
+    const { row, policy, target, input, asked } = current
     const { lookup } = policy
     if (lookup === null) return next('no_lookup')
     const settledForMs = watch.settledForMs(row)
     const startedAt = clock.wallNow()
-    const result = await target.lookup(input, signal)
+    const result = await target.lookup(input, asked.signal)
     switch (result.kind) {
       case 'found':
         return decided(judgeFound(current, result))
@@ -112,7 +124,8 @@ export function createReconciler(options: ReconcilerOptions) {
     // What a lookup without the key finds may be an earlier generation's task.
     if (row.generation > 1 && policy.lookup?.dependsOnKey === false)
       return hold('found_other_generation', found.evidence)
-    if (row.olderTaskId !== null && row.olderTaskId !== found.taskId) return hold('several_tasks', found.evidence)
+    if (row.olderAnswer !== null && row.olderAnswer.taskId !== found.taskId)
+      return hold('several_tasks', found.evidence)
     return { kind: 'adopt', taskId: found.taskId, evidence: found.evidence }
   }
 
@@ -122,18 +135,15 @@ export function createReconciler(options: ReconcilerOptions) {
     const closesAt = windowClosesAt(row, policy)
     const at = clock.wallNow() + wait
     const yields =
-      canReplay(current) && (row.backoffStep >= UNDETERMINED_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
+      canReplay(current) && (row.backoffStep >= ROUNDS_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
     const reason = current.isSameOrigin ? 'lookup_undetermined' : 'account_changed'
     return yields ? next(reason) : pending(later(row, policy, at, reason, result.evidence))
   }
 
-  function canReplay({ row, policy, isSameOrigin }: Case): boolean {
-    return (
-      policy.recovery.includes('replay') &&
-      isSameOrigin &&
-      !row.cancelRequested &&
-      replayWindow(row, policy, options.windowClock()).kind === 'open'
-    )
+  function canReplay(current: Case): boolean {
+    if (!current.policy.recovery.includes('replay')) return false
+    const step = replayRung(current)
+    return step.kind === 'decided' && step.verdict.kind === 'replay'
   }
 
   /** A miss counts only when the attempt was over for `settleMs` before the lookup started, and spaced from the last. */
@@ -161,13 +171,12 @@ export function createReconciler(options: ReconcilerOptions) {
     return canReplay(current) && closesAt !== null && at >= closesAt ? next('window_closing') : pending(verdict)
   }
 
-  function decisiveMiss({ row, policy }: Case, evidence: Evidence): Step {
-    const proves = mayRecall({ ...row, cancelRequested: false }, policy, options.windowClock(), row.misses + 1)
+  function decisiveMiss({ row, policy, windowClock }: Case, evidence: Evidence): Step {
+    const proves = missesProveAbsence(row, policy, windowClock, row.misses + 1)
+    const reason = 'settled_miss'
     if (row.cancelRequested)
-      return decided(
-        proves ? { kind: 'canceled', reason: 'settled_miss', evidence } : hold('cancel_unproven', evidence),
-      )
-    if (proves) return decided({ kind: 'recall', evidence })
+      return decided(proves ? { kind: 'canceled', reason, evidence } : hold('cancel_unproven', evidence))
+    if (proves) return decided({ kind: 'recall', reason, evidence })
     if (row.executed) return next('executed_without_id')
     return next(policy.lookup?.missMeans === 'hold' ? 'miss_means_hold' : 'lookup_memory_over')
   }
@@ -180,18 +189,16 @@ export function createReconciler(options: ReconcilerOptions) {
     if (row.replays >= policy.key.maxReplays) return next('replays_spent')
     // The description that made the doubt may allow a longer call than leases last by now: it could never be written.
     if (policy.timeoutMs > options.leaseMs) return next('lease_shorter_than_call')
-    const window = replayWindow(row, policy, options.windowClock())
-    if (window.kind === 'open') return decided({ kind: 'replay', why: row.reason ?? 'unknown' })
+    const window = replayWindow(row, policy, current.windowClock)
+    if (window.kind === 'open') return decided({ kind: 'replay', reason: row.reason ?? 'unknown' })
     if (window.kind === 'wait') return pending(later(row, policy, window.until, 'clock_behind', null))
     return next(window.kind === 'closed' ? 'key_window_closed' : 'key_window_unknown')
   }
 
-  async function cancelTask(
-    { row, policy, target, input }: Case,
-    signal?: AbortSignal,
-  ): Promise<ReconciliationVerdict> {
+  async function cancelTask({ row, policy, target, input, asked }: Case): Promise<ReconciliationVerdict> {
     if (!policy.canCancel || row.taskId === null) return hold('cancel_unsupported')
-    const result = await target.cancel({ ...input, taskId: row.taskId }, signal)
+    if (asked.isDryRun) return { kind: 'canceled', reason: 'cancel_at_api', evidence: null }
+    const result = await target.cancel({ ...input, taskId: row.taskId }, asked.signal)
     if (result.kind === 'canceled') return { kind: 'canceled', reason: 'canceled_at_api', evidence: result.evidence }
     if (isPastDeadline(row, policy, clock.wallNow())) return hold('cancel_failed', result.evidence)
     return later(row, policy, clock.wallNow() + waitMs(row, policy), 'cancel_failed', result.evidence)
@@ -222,7 +229,7 @@ function hold(reason: string, evidence: Evidence | null = null): ReconciliationV
 /** Never later than the deadline, at which it is held. */
 function later(row: TaskState, policy: TargetPolicy, at: number, reason: string, evidence: Evidence | null): Later {
   const deadline = (row.unknownSince ?? at) + policy.deadlineMs
-  return { kind: 'later', at: Math.min(at, Math.max(deadline, 0)), reason, missCounted: false, evidence }
+  return { kind: 'later', at: Math.min(at, deadline), reason, missCounted: false, evidence }
 }
 
 function lookupInput(row: TaskState, payload: string, prepared: PreparedCall): LookupInput {

@@ -79,21 +79,21 @@ export interface ClaimedCall {
   readonly payload: string
   readonly prepared: PreparedCall
   readonly leaseUntil: number
-  readonly kind: 'first' | 'replay' | 'recall'
+  /** The description that froze it, where that was not this turn's `prepare`. */
+  readonly description: string | null
+}
+
+/** A submitted row whose task this worker may ask about until its lease ends. */
+export interface TrackedTask {
+  readonly row: TaskState
+  /** The description that froze its call. */
+  readonly description: string | null
 }
 
 /** A row in doubt that this worker may look into until its lease ends. */
-export interface Investigation {
-  readonly row: TaskState
+export interface Investigation extends TrackedTask {
   readonly payload: string
   readonly prepared: PreparedCall | null
-  readonly description: string | null
-}
-
-/** A submitted row whose task is asked about. */
-export interface TrackedTask {
-  readonly row: TaskState
-  readonly description: string | null
 }
 
 export interface TurnInput {
@@ -109,14 +109,12 @@ export interface TurnInput {
   readonly trackings: readonly Tracking[]
   readonly claim: {
     readonly slots: number
-    /** Free slots of this worker a target, where it limits them. */
     readonly targets: readonly ClaimTarget[]
     readonly prepare: (request: Claimable) => Preparation
   }
-  readonly investigate: { readonly slots: number; readonly targets: readonly string[] | null }
-  /** Submitted tasks to ask about. */
-  readonly track: { readonly slots: number; readonly targets: readonly string[] }
-  /** Policies of the targets served, also for rows of other versions. */
+  /** Rows to look into: doubt first, then submitted tasks that are tracked. */
+  readonly check: { readonly slots: number; readonly targets: readonly string[] }
+  /** Of every target that is described, served or not: late answers may be anybody's. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
   /** The largest clock this process knows, for windows; asked inside the transaction. */
   readonly latestNow: () => number
@@ -258,6 +256,8 @@ export interface StoreFacts {
   readonly engine: 'sqlite' | 'postgres'
   /** Path or URL without credentials. */
   readonly location: string
+  /** A path beside which this store's workers may keep files; null where it has no folder. */
+  readonly folderPath: string | null
   readonly schemaVersion: number
   /** Random, written at the first open; part of idempotency keys unless the config names another. */
   readonly namespace: string
@@ -277,8 +277,11 @@ export interface Store {
     options?: { readonly stopAtConflict?: boolean },
   ): Promise<readonly EnqueueResult[]>
   turn(input: TurnInput): Promise<TurnResult>
-  /** Null where no other connection has committed since the last call of this; cheap enough to ask many times a second. */
-  changedElsewhere(targets: readonly string[], now: number): Promise<Change | null>
+  /**
+   * A reader with a memory of its own: null where no other connection has committed since it was last asked. Cheap enough to
+   * ask many times a second.
+   */
+  watchChanges(targets: readonly string[]): (now: number) => Promise<Change | null>
   /** Calls `wake` after each commit of this process that made work. */
   onWork(wake: () => void): () => void
   saveDescriptions(
@@ -297,11 +300,16 @@ export interface Store {
   }): Promise<readonly RequestView[]>
   orphans(limit: number): Promise<readonly OrphanView[]>
   status(): Promise<StoreStatus>
-  drainStatus(targets: readonly string[], horizonAt: number): Promise<DrainStatus>
+  /** `claimedBefore`: younger calls of other workers are theirs to end. */
+  drainStatus(targets: readonly string[], horizonAt: number, claimedBefore: number): Promise<DrainStatus>
   /** Rows in doubt in id order, for a dry run: nothing is leased or changed. */
   inDoubt(afterId: number, limit: number): Promise<readonly Investigation[]>
 
-  retry(requestId: number, word: OperatorWord, raiseGeneration: (target: string) => boolean): Promise<OperatorResult>
+  retry(
+    requestId: number,
+    word: OperatorWord,
+    policyOf: (target: string) => TargetPolicy | undefined,
+  ): Promise<OperatorResult>
   /** A call may only follow when the last one can no longer land (`quietMs`); `force` skips that wait. */
   resolve(
     requestId: number,

@@ -7,7 +7,7 @@ import { configFor } from '../support/api.ts'
 import { type Ended, NOWHERE, type Workspace, workspace } from './run-cli.ts'
 
 function expectRefusal({ code, stdout, stderr }: Ended, exit: number, errorCode: string): void {
-  expect({ code, stdout, stderr }).toMatchObject({ code: exit, stdout: '' })
+  expect({ code, stdout }, stderr).toEqual({ code: exit, stdout: '' })
   expect(stderr).toMatch(new RegExp(`^error ${errorCode}: \\S`, 'm'))
   expect(stderr).not.toMatch(/^\s+at /m)
   expect(stderr).not.toContain('node:internal')

@@ -131,7 +131,9 @@ describe('list and show', () => {
       payload: { n: 1 },
       events: [{ kind: 'canceled', actor: expect.stringMatching(/^cli:/), reason: 'ordered twice' }],
     })
-    expect((await cli(['show', '1'])).stdout).toMatch(/time line:[^]*canceled +queued -> canceled[^]*ordered twice/)
+    expect((await cli(['show', '1'])).stdout).toMatch(
+      /time line:[\s\S]*canceled +queued -> canceled[\s\S]*ordered twice/,
+    )
   })
 
   test('a reader that has seen enough ends it quietly', async () => {

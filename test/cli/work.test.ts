@@ -48,7 +48,7 @@ describe('work --drain', () => {
     const listed = (await space.cli(['list', '--state', 'held'])).stdout
     const hint = new RegExp(`^  onceish (resolve ${id} --if-version \\d+)$`, 'm').exec(listed)?.[1] ?? ''
     expect((await space.cli(['show', String(id)])).stdout).toMatch(
-      /next:[^]*--task-id TASK[^]*--not-executed[^]*--retry-accepting-duplicates[^]*--abandon/,
+      /next:[\s\S]*--task-id TASK[\s\S]*--not-executed[\s\S]*--retry-accepting-duplicates[\s\S]*--abandon/,
     )
     const word = [...hint.split(' '), '--task-id', '9007199254740993', '--actor', 'ada', '--note', 'seen', '--json']
     const resolved = await space.cli(word)
@@ -110,7 +110,6 @@ describe('signals', () => {
     await enqueue(space, 'messages', 'slow:60000')
     const worker = startCli(space.folder, ['work', '--json'])
     const end = ended(worker)
-    await waitFor(async () => (await space.json<{ states: object }>(['status'])).states, { what: 'the first look' })
     await waitFor(async () => 'invoking' in (await space.json<{ states: object }>(['status'])).states, {
       what: 'the call',
       timeoutMs: 15_000,

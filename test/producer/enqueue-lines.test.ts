@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
+import { NO_POLICY } from '../../src/core/policy.ts'
 import { type EnqueueLinesOptions, enqueueLines } from '../../src/producer/enqueue-lines.ts'
 import { toNewRequest } from '../../src/producer/new-request.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -9,7 +10,7 @@ import { tempDir } from '../support/temp-dir.ts'
 const rules = {
   maxPayloadBytes: 200,
   targetNames: ['video', 'parcel'],
-  dedupeOf: (name: string) => (['video', 'parcel'].includes(name) ? ('always' as const) : undefined),
+  policyOf: (name: string) => (['video', 'parcel'].includes(name) ? NO_POLICY : undefined),
 }
 
 async function feed(text: string | Buffer[], options: Partial<EnqueueLinesOptions> = {}) {

@@ -15,7 +15,7 @@ const ROW: TaskState = {
   requestId: 1, state: 'unknown', target: 't', targetVersion: 'v', logicalHash: 'h', priority: 0, taskId: null, version: 3,
   attempt: 1, nonce: 'n', generation: 1, idempotencyKey: 'k', attempts: 1, replays: 0, backoffStep: 1, doubtfulAttempts: [],
   executed: false, cancelRequested: false, abandoned: false, leaseOwner: null, leaseUntil: null, startedAt: 0, endedAt: 0,
-  unknownSince: 0, nextCheckAt: 0, misses: 0, lastMissAt: null, olderTaskId: null, reason: 'unknown', evidence: null,
+  unknownSince: 0, nextCheckAt: 0, misses: 0, lastMissAt: null, olderAnswer: null, reason: 'unknown', evidence: null,
   createdAt: 0, updatedAt: 0,
 } // biome-ignore format: a row
 
@@ -45,7 +45,7 @@ function world(
     registry,
     clock: ours,
     watch: createSettleWatch(ours),
-    windowClock: () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: 0 }),
+    windowClock: async () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: 0 }),
     leaseMs: 10_000,
     random: () => 0,
   })
@@ -98,7 +98,10 @@ test('several tasks, or another than a late answer named, are a person’s to ju
   const several = world(LOOKUP, [{ kind: 'ambiguous', taskIds: ['a', 'b'], evidence }])
   expect(await several.look()).toMatchObject({ kind: 'hold', reason: 'several_tasks' })
   const other = world(LOOKUP, [{ kind: 'found', taskId: 'a', evidence }])
-  expect(await other.look({ olderTaskId: 'b' })).toMatchObject({ kind: 'hold', reason: 'several_tasks' })
+  expect(await other.look({ olderAnswer: { attempt: 1, taskId: 'b', evidence } })).toMatchObject({
+    kind: 'hold',
+    reason: 'several_tasks',
+  })
 })
 
 test('a miss counts only after the settle time has been watched, and a restart watches anew', async () => {

@@ -56,7 +56,7 @@ test.each([
 test('a state that nobody named is still open, told once, and the named end is found later', async () => {
   await submitOne()
   await api.control({ renderState: 'granting' })
-  await waitFor(async () => (await once.get(1))?.reason === 'unlisted_state: granting', { what: 'the unlisted state' })
+  await waitFor(async () => (await once.get(1))?.reason === 'unlisted_state', { what: 'the unlisted state' })
   const { version = 0 } = (await once.get(1)) ?? {}
   await waitFor(async () => ((await once.get(1))?.version ?? 0) > version + 2, { what: 'more questions' })
   expect((await once.get(1))?.events.filter((event) => event.kind === 'status_unclear')).toHaveLength(1)

@@ -18,6 +18,10 @@ import {
 
 const policies: Record<string, TargetPolicy> = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP }
 const policyOf = (target: string) => policies[target]
+const REPLAYED: TargetPolicy = {
+  ...KEYED,
+  key: { ...(KEYED.key as NonNullable<TargetPolicy['key']>), failedFirst: 'replayed' },
+}
 const ALWAYS = { force: true, policyOf }
 
 function word(world: World, fields: Partial<OperatorWord> = {}): OperatorWord {
@@ -88,7 +92,7 @@ test('abandoned: dead with the doubt mark, which neither retry nor cancel takes 
     abandoned: true,
     doubtfulAttempts: [1],
   })
-  expect(await world.store.retry(requestId, word(world), () => false)).toMatchObject({ kind: 'refused' })
+  expect(await world.store.retry(requestId, word(world), policyOf)).toMatchObject({ kind: 'refused' })
   expect(await world.store.cancel(requestId, word(world))).toMatchObject({ kind: 'refused' })
   await world.store.close()
 })
@@ -133,17 +137,17 @@ test('retry takes a dead request back with a whole budget, and refuses doubt, na
   const world = await openWorld()
   const call = await claimOne(world, 'keyed')
   await world.turn({ results: [answer(call, rejected)] })
-  expect(await world.store.retry(call.requestId, word(world), () => true)).toMatchObject({
+  expect(await world.store.retry(call.requestId, word(world), () => REPLAYED)).toMatchObject({
     kind: 'applied',
     view: { state: 'ready', attempts: 0 },
   })
   expect((await world.turn({ slots: 1 })).calls[0]).toMatchObject({ attempt: 2, generation: 2 })
   const held = await hold(world)
-  expect(await world.store.retry(held.requestId, word(world), () => false)).toMatchObject({
+  expect(await world.store.retry(held.requestId, word(world), policyOf)).toMatchObject({
     kind: 'refused',
     why: expect.stringContaining('resolve'),
   })
-  expect(await world.store.retry(999, word(world), () => false)).toEqual({ kind: 'not_found' })
+  expect(await world.store.retry(999, word(world), policyOf)).toEqual({ kind: 'not_found' })
   await world.store.close()
 })
 
@@ -156,7 +160,7 @@ test('cancel of a request in doubt stops submits and leaves the rest to recovery
   })
   expect(await world.store.cancel(requestId, word(world))).toMatchObject({ kind: 'unchanged' })
   const row = (await world.store.get(requestId))?.taskState
-  const replay = { kind: 'replay', why: 'unknown' } as const
+  const replay = { kind: 'replay', reason: 'unknown' } as const
   const { calls } = await world.turn({
     reconciliations: [{ requestId, target: 'keyed', version: row?.version ?? 0, policy: KEYED, verdict: replay }],
   })

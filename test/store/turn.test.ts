@@ -147,11 +147,12 @@ test('doubt is sticky: a replay that surely had no effect leads back to unknown,
   const world = await openWorld()
   const first = await claimOne(world)
   await world.turn({ results: [answer(first, unknown())] })
-  const second = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
-  expect(second).toMatchObject({ attempt: 2, key: first.key, kind: 'replay', prepared: first.prepared })
+  const second = (await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }))
+    .calls[0] as ClaimedCall
+  expect(second).toMatchObject({ attempt: 2, key: first.key, prepared: first.prepared })
   await world.turn({ results: [answer(second, notExecuted())] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', doubtfulAttempts: [1] })
-  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  const third = (await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' })).calls[0] as ClaimedCall
   await world.turn({ results: [answer(third, rejected)] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'held', reason: 'rejected_in_doubt' })
   await world.store.close()
@@ -177,7 +178,7 @@ test('a replay is checked again where it is written: outside the window it is he
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, unknown())] })
   world.clock.now += KEYED.key?.rememberedForMs as number
-  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
   expect(calls).toEqual([])
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
   await world.store.close()
@@ -188,11 +189,11 @@ test('a clock behind the high-water time delays a replay and does not hold', asy
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, unknown())] })
   world.clock.now -= 3_600_000
-  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  const { calls } = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
   expect(calls).toEqual([])
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'clock_behind' })
   world.clock.now += 3_600_000
-  expect((await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })).calls).toHaveLength(1)
+  expect((await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })).calls).toHaveLength(1)
   await world.store.close()
 })
 
@@ -201,10 +202,10 @@ test('replays have a bound of their own and end held', async () => {
   let call = await claimOne(world)
   for (let i = 0; i < 3; i++) {
     await world.turn({ results: [answer(call, unknown())] })
-    call = (await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+    call = (await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })).calls[0] as ClaimedCall
   }
   await world.turn({ results: [answer(call, unknown())] })
-  await reconcile(world, call.requestId, { kind: 'replay', why: 'unknown' })
+  await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'replays_spent', attempts: 1 })
   await world.store.close()
 })
@@ -213,7 +214,7 @@ test('only as many settled misses as asked permit a new call, which takes the ea
   const world = await openWorld()
   const call = await claimOne(world, 'lookup')
   await world.turn({ results: [answer(call, unknown())] })
-  await reconcile(world, call.requestId, { kind: 'recall', evidence: miss }, LOOKUP)
+  await reconcile(world, call.requestId, { kind: 'recall', reason: 'settled_miss', evidence: miss }, LOOKUP)
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'miss_without_proof' })
   const other = await claimOne(world, 'lookup')
   await world.turn({ results: [answer(other, unknown())] })
@@ -223,9 +224,10 @@ test('only as many settled misses as asked permit a new call, which takes the ea
     { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss },
     LOOKUP,
   )
-  const recall = (await reconcile(world, other.requestId, { kind: 'recall', evidence: miss }, LOOKUP))
-    .calls[0] as ClaimedCall
-  expect(recall).toMatchObject({ kind: 'recall', attempt: 2 })
+  const recall = (
+    await reconcile(world, other.requestId, { kind: 'recall', reason: 'settled_miss', evidence: miss }, LOOKUP)
+  ).calls[0] as ClaimedCall
+  expect(recall).toMatchObject({ attempt: 2 })
   await world.turn({ results: [answer(recall, notExecuted())] })
   expect((await world.store.get(other.requestId))?.state).toBe('scheduled')
   await world.store.close()
@@ -241,7 +243,12 @@ test('what is known to be executed is never called again after a miss', async ()
     { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss },
     LOOKUP,
   )
-  const { calls } = await reconcile(world, call.requestId, { kind: 'recall', evidence: miss }, LOOKUP)
+  const { calls } = await reconcile(
+    world,
+    call.requestId,
+    { kind: 'recall', reason: 'settled_miss', evidence: miss },
+    LOOKUP,
+  )
   expect(calls).toEqual([])
   expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held' })
   await world.store.close()
@@ -257,7 +264,7 @@ test('a verdict on a version that is gone changes nothing', async () => {
     target: 'keyed',
     version: (row?.version ?? 0) - 1,
     policy: KEYED,
-    verdict: { kind: 'replay', why: 'unknown' },
+    verdict: { kind: 'replay', reason: 'unknown' },
   }
   const result = await world.turn({ reconciliations: [stale] })
   expect(result.calls).toEqual([])
@@ -269,7 +276,8 @@ test('a late answer under the same key settles the row that a newer attempt hold
   const world = await openWorld()
   const first = await claimOne(world)
   await world.turn({ results: [answer(first, unknown())] })
-  const second = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' })).calls[0] as ClaimedCall
+  const second = (await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }))
+    .calls[0] as ClaimedCall
   await world.turn({ results: [answer(first, accepted('t1'))] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'submitted', taskId: 't1' })
   await world.turn({ results: [answer(second, accepted('t1'))] })
@@ -293,7 +301,10 @@ test('without a key an older answer waits for the newer attempt, and is the task
   world.clock.now += 60_000
   const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
   await world.turn({ results: [answer(first, accepted('old'))] })
-  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'invoking', olderTaskId: 'old' })
+  expect(await stateOf(world, first.requestId)).toMatchObject({
+    state: 'invoking',
+    olderAnswer: { attempt: 1, taskId: 'old' },
+  })
   await world.turn({ results: [answer(second, notExecuted())] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'submitted', taskId: 'old' })
   await world.store.close()
@@ -334,7 +345,7 @@ test('failures that the API remembers need a new key, which only a settled row m
   const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
   expect(second.generation).toBe(2)
   await world.turn({ results: [answer(second, unknown())] })
-  const third = (await reconcile(world, first.requestId, { kind: 'replay', why: 'unknown' }, policies.keyed))
+  const third = (await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed))
     .calls[0] as ClaimedCall
   await world.turn({ results: [answer(third, notExecuted())] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', generation: 2 })

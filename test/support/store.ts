@@ -95,7 +95,6 @@ export async function openWorld(
         renewals: [],
         reconciliations: [],
         trackings: [],
-        track: { slots: 0, targets: [] },
         claim: {
           slots,
           targets: Object.entries(policies).map(([name, policy]) => ({ name, policy })),
@@ -113,7 +112,7 @@ export async function openWorld(
             targetVersion: 'v1',
           }),
         },
-        investigate: { slots: investigations, targets: Object.keys(policies) },
+        check: { slots: investigations, targets: Object.keys(policies) },
         policyOf: (target) => policies[target],
         random: () => 0,
         ...input,

@@ -2,8 +2,9 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
-import { type EnqueueLinesReport, parseJson } from '../../producer/enqueue-lines.ts'
-import { instantOf } from '../../producer/new-request.ts'
+import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
+import { dueAtOf } from '../../producer/new-request.ts'
+import { parsePayload } from '../../producer/parse-payload.ts'
 import { example, nonEmpty, usage, wholeNumber } from '../arguments.ts'
 import { type Context, readSettings, requireTarget, type Settings, withStore } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -70,11 +71,11 @@ function checkOptions(stdin: string | undefined, { target, payload, file, onErro
 
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
   const { target = '', priority, logicalHash } = options
-  const payload = asUsage('--payload', () => parseJson(payloadText))
+  const payload = asUsage('--payload', () => parsePayload(payloadText))
   const runAt =
     options.runAt === undefined
       ? undefined
-      : asUsage('--run-at', () => instantOf(asInstant(options.runAt ?? '')) ?? undefined)
+      : asUsage('--run-at', () => dueAtOf(asInstant(options.runAt ?? '')) ?? undefined)
   await withStore(settings, { create: true }, async ({ once, isJson }) => {
     const { requestId, state, taskId, deduplicated } = await once.enqueue({
       target,

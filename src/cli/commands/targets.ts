@@ -44,7 +44,7 @@ function describe(definition: TargetDefinition, status: StoreStatus | null) {
     target: name,
     kind: kindOf(definition),
     method: submit.method,
-    url: withoutCredentials(submit.url),
+    url: submit.url,
     recovery,
     rememberedForMs: idempotency?.rememberedForMs ?? null,
     marginMs: typeof idempotency?.rememberedForMs === 'number' ? idempotency.marginMs : null,
@@ -58,10 +58,6 @@ function describe(definition: TargetDefinition, status: StoreStatus | null) {
     pausedBy,
     pauseReason,
   }
-}
-
-function withoutCredentials(url: string): string {
-  return url.replace(/^([a-z][a-z\d+.-]*:\/\/)[^/?#]*@/i, '$1')
 }
 
 type Described = ReturnType<typeof describe>

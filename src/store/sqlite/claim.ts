@@ -1,38 +1,19 @@
 // Claiming: a request leaves the queue and its `invoking` row is written, with the call frozen, in one transaction.
-// Each open target's lane is probed at its head and the heads are merged, so that a paused target with a million urgent
-// rows costs nothing. Order: priority descending, then due time, then request id.
+// Order: priority descending, then due time, then request id, over all open lanes.
 import { randomBytes } from 'node:crypto'
 import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
-import type { RateLimit } from '../../core/policy.ts'
 import type { ReconciliationDecision } from '../../core/reconciliation.ts'
 import { dead } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
-import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
-import type { ClaimedCall, Preparation } from '../store.ts'
+import type { ClaimedCall, Preparation, SettledRow } from '../store.ts'
+import type { Head, Lanes } from './lanes.ts'
 import { freeze, fromTaskState, logicalHashOf, type TaskStateRow, thaw } from './rows.ts'
-import type { Statements } from './statements.ts'
-import { applyTransition, ensureTaskState, type RequestRow } from './transitions.ts'
-import type { Turn } from './turn.ts'
+import { applyTransition, currentTaskState, type RequestRow } from './transitions.ts'
+import { descriptionOf, type Turn } from './turn-context.ts'
 
-interface Head {
-  readonly target: string
-  readonly rank: number
-  readonly due_at: number
-  readonly request_id: number
-}
-
-interface Lane {
-  readonly target: string
-  readonly rate: RateLimit | null
-  /** How many more this turn may take from it. */
-  open: number
-  taken: number
-  readonly bucket: Bucket | null
-  heads: Head[]
-  last: Head | null
-  drained: boolean
-}
+/** Requests that cannot be rendered fill no slot; this many of them end in one turn. */
+const DEATHS_A_TURN = 100
 
 interface ClaimableRow extends RequestRow {
   state: TaskState['state'] | null
@@ -45,96 +26,35 @@ interface ClaimableRow extends RequestRow {
 
 export interface Claimed {
   readonly calls: readonly ClaimedCall[]
+  /** Requests that ended because their call could not be rendered. */
+  readonly dead: readonly SettledRow[]
   readonly more: boolean
-  /** When a lane that the rate limit closed opens again. */
-  readonly nextTokenAt: number | null
 }
 
-export function claimReady(turn: Turn, slots: number): Claimed {
-  if (slots <= 0) return { calls: [], more: false, nextTokenAt: null }
-  const lanes = openLanes(turn)
+export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const calls: ClaimedCall[] = []
-  while (calls.length < slots) {
-    const lane = bestLane(turn.sql, lanes, slots - calls.length)
-    if (lane === null) break
-    const head = lane.heads.shift() as Head
-    const call = claimOne(turn, head)
-    if (call === null) continue
-    lane.open -= 1
-    lane.taken += 1
-    calls.push(call)
+  const dead: SettledRow[] = []
+  while (calls.length < slots && dead.length < DEATHS_A_TURN) {
+    const head = lanes.nextHead(slots - calls.length)
+    if (head === null) return { calls, dead, more: false }
+    const claimed = claimOne(turn, head)
+    if ('outcome' in claimed) dead.push(claimed)
+    else {
+      lanes.take(head.target)
+      calls.push(claimed)
+    }
   }
-  return { calls, more: calls.length >= slots, nextTokenAt: chargeBuckets(turn, lanes) }
+  return { calls, dead, more: slots > 0 }
 }
 
-function openLanes(turn: Turn): Lane[] {
-  const lanes: Lane[] = []
-  for (const { name, policy } of turn.input.claim.targets) {
-    if (turn.paused.has(name)) continue
-    const { rate, concurrency } = policy.limits
-    const bucket = rate === null ? null : refill(readBucket(turn.sql, name), rate, turn.word.now)
-    const free =
-      concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (turn.sql.invokingOf.get(name) as number)
-    const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
-    lanes.push({ target: name, rate, open, taken: 0, bucket, heads: [], last: null, drained: false })
-  }
-  return lanes
-}
-
-function readBucket(sql: Statements, target: string): Bucket | null {
-  return (sql.bucket.get(target) as Bucket | undefined) ?? null
-}
-
-/** @returns when the first lane that its rate has closed opens again. */
-function chargeBuckets(turn: Turn, lanes: readonly Lane[]): number | null {
-  let next: number | null = null
-  for (const { target, bucket, rate, taken, drained, heads } of lanes) {
-    if (bucket === null || rate === null) continue
-    const charged = { tokens: bucket.tokens - taken, at: bucket.at }
-    if (taken > 0) turn.sql.saveBucket.run(target, charged.tokens, charged.at)
-    if (charged.tokens >= 1 || (drained && heads.length === 0)) continue
-    next = Math.min(next ?? Number.POSITIVE_INFINITY, nextTokenAt(charged, rate))
-  }
-  return next
-}
-
-/** The lane whose head comes first. One lane is read ahead as far as it can be needed; many are probed one head at a time. */
-function bestLane(sql: Statements, lanes: readonly Lane[], wanted: number): Lane | null {
-  const chunk = lanes.length === 1 ? wanted : Math.max(1, Math.ceil(wanted / lanes.length))
-  let best: Lane | null = null
-  for (const lane of lanes) {
-    if (lane.open <= 0) continue
-    if (lane.heads.length === 0 && !lane.drained) readAhead(sql, lane, chunk)
-    const head = lane.heads[0]
-    if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
-  }
-  return best
-}
-
-function readAhead(sql: Statements, lane: Lane, chunk: number): void {
-  const from = lane.last
-  const after = from === null ? [Number.MIN_SAFE_INTEGER, 0, 0] : [from.rank, from.due_at, from.request_id]
-  lane.heads = sql.laneHead.all(lane.target, ...after, chunk) as Head[]
-  lane.drained = lane.heads.length < chunk
-  lane.last = lane.heads.at(-1) ?? lane.last
-}
-
-function isBefore(a: Head, b: Head): boolean {
-  if (a.rank !== b.rank) return a.rank < b.rank
-  return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
-}
-
-function claimOne(turn: Turn, head: Head): ClaimedCall | null {
+function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { sql, input, word, owner } = turn
   const row = sql.claimable.get(head.request_id) as ClaimableRow | undefined
   invariant(row !== undefined, `request ${head.request_id} is in the queue and not there`)
   invariant(row.state === null || row.state === 'queued', `request ${head.request_id} is in the queue and ${row.state}`)
   sql.deleteReady.run(head.target, head.rank, head.due_at, head.request_id)
   const preparation = prepare(turn, row)
-  if (preparation.kind === 'dead') {
-    endUnprepared(turn, row, preparation)
-    return null
-  }
+  if (preparation.kind === 'dead') return endUnprepared(turn, row, preparation)
   const nonce = newNonce()
   const leaseUntil = word.now + input.leaseMs
   const attempt = (row.attempt ?? 0) + 1
@@ -164,7 +84,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | null {
     payload: row.payload,
     prepared: preparation.call,
     leaseUntil,
-    kind: 'first',
+    description: row.frozen === null ? null : descriptionOf(sql, row.target, preparation.targetVersion),
   }
 }
 
@@ -185,11 +105,14 @@ function prepare(turn: Turn, row: ClaimableRow): Preparation {
 }
 
 /** The payload does not fit the description: dead at once, surely without a call. */
-function endUnprepared(turn: Turn, row: RequestRow, preparation: Preparation & { kind: 'dead' }): void {
-  const evidence: Evidence = { phase: 'not_sent', error: preparation.note, rule: 'render' }
-  const state = ensureTaskState(turn.sql, row.request_id, turn.word.now)
+function endUnprepared(turn: Turn, row: RequestRow, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
+  const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
+  const state = currentTaskState(turn.sql, row.request_id, turn.word.now)
   invariant(state !== null, `request ${row.request_id} is not there`)
-  applyTransition(turn.sql, state, dead(evidence, preparation.reason, state.attempts), turn.word)
+  const next = applyTransition(turn.sql, state, dead(evidence, reason, state.attempts), turn.word)
+  invariant(next !== null, `request ${row.request_id} changed inside a transaction`)
+  const { requestId, target, attempt } = next
+  return { requestId, target, attempt, state: 'dead', outcome: 'rejected', reason, applied: true }
 }
 
 /** From `unknown` straight to `invoking`: the frozen bytes again, under the same key. */
@@ -211,7 +134,9 @@ export function claimUnknown(
     state: 'invoking',
     version: row.version + 1,
     attempt: row.attempt + 1,
+    doubtfulAttempts: [...(decision.patch.doubtfulAttempts ?? row.doubtfulAttempts), row.attempt + 1],
     nonce: newNonce(),
+    reason: decision.reason,
     leaseOwner: owner,
     leaseUntil: word.now + input.leaseMs,
     nextCheckAt: null,
@@ -224,7 +149,6 @@ export function claimUnknown(
     sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 1,
     `request ${row.requestId} changed inside a transaction`,
   )
-  const reason = decision.how === 'replay' ? row.reason : 'settled_miss'
   sql.insertEvent.run(
     row.requestId,
     row.target,
@@ -234,7 +158,7 @@ export function claimUnknown(
     'invoking',
     next.attempt,
     word.actor,
-    reason,
+    decision.reason,
     null,
   )
   return {
@@ -250,7 +174,7 @@ export function claimUnknown(
     payload,
     prepared: thaw(stored.frozen, payload),
     leaseUntil: next.leaseUntil as number,
-    kind: decision.how,
+    description: descriptionOf(sql, row.target, row.targetVersion),
   }
 }
 

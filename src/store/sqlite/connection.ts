@@ -105,7 +105,7 @@ export function toStoreError(error: unknown, path: string): unknown {
     )
   }
   if (code.startsWith('SQLITE_IOERR')) {
-    return fail('STORE_FULL', `writing ${path} failed (${code}): check the disk; the transaction was rolled back`)
+    return fail('STORE_IO_FAILED', `writing ${path} failed (${code}): check the disk; the transaction was rolled back`)
   }
   if (code.startsWith('SQLITE_READONLY') || code.startsWith('SQLITE_CANTOPEN') || code === 'SQLITE_PERM') {
     return fail(

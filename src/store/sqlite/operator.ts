@@ -1,13 +1,14 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
+import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
-import { canceled, type Transition, tracked, transition } from '../../core/settlement.ts'
+import { canceled, RELEASED, settleOn, type Transition, transition } from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import { quietMs } from '../../core/windows.ts'
 import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../store.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, ensureTaskState } from './transitions.ts'
+import { applyTransition, currentTaskState } from './transitions.ts'
 
 type Answer = Transition | 'unchanged' | { readonly refused: string }
 
@@ -15,7 +16,7 @@ export function retry(
   sql: Statements,
   requestId: number,
   word: OperatorWord,
-  raises: (target: string) => boolean,
+  policyOf: (target: string) => TargetPolicy | undefined,
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (row.state !== 'dead')
@@ -25,7 +26,7 @@ export function retry(
       patch: { ...REOPENED, reason: 'retried' },
       dueAt: word.now,
       unfreeze: true,
-      raiseGeneration: raises(row.target),
+      raiseGeneration: policyOf(row.target)?.key?.failedFirst === 'replayed',
       event: { kind: 'retried', reason: word.note },
     })
   })
@@ -59,14 +60,13 @@ const REOPENED = {
   executed: false,
   doubtfulAttempts: [],
   cancelRequested: false,
-  leaseOwner: null,
-  leaseUntil: null,
+  ...RELEASED,
   endedAt: null,
   unknownSince: null,
   nextCheckAt: null,
   misses: 0,
   lastMissAt: null,
-  olderTaskId: null,
+  olderAnswer: null,
 }
 
 function resolveDoubt(
@@ -77,17 +77,15 @@ function resolveDoubt(
 ): Answer {
   const policy = options.policyOf(row.target) ?? NO_POLICY
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
-  const release = { leaseOwner: null, leaseUntil: null, nextCheckAt: null }
   if (resolution.kind === 'task_id') {
-    const known = { taskId: resolution.taskId, doubtfulAttempts: [], olderTaskId: null }
-    const patch = { ...release, ...tracked(policy, word.now), ...known }
-    return transition('submitted', { patch, request: 'delete', event })
+    const task = { attempt: row.attempt, taskId: resolution.taskId, evidence: row.evidence ?? BY_WORD }
+    return { ...settleOn(row, task, { now: word.now, policy, random: Math.random }, 'resolved'), event }
   }
   if (resolution.kind === 'abandon') {
-    const doubtfulAttempts = [...row.doubtfulAttempts, row.attempt]
-    return transition('dead', { patch: { ...release, doubtfulAttempts, abandoned: true, reason: 'abandoned' }, event })
+    const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
+    return transition('dead', { patch, unfreeze: true, event })
   }
-  const until = Math.max(row.leaseUntil ?? 0, (row.endedAt ?? 0) + quietMs(policy))
+  const until = (row.endedAt ?? 0) + quietMs(policy)
   if (until > word.now && !options.force) {
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
@@ -95,13 +93,16 @@ function resolveDoubt(
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
   const keepsBytes = !accepting && row.idempotencyKey !== null
   return transition('queued', {
-    patch: { ...REOPENED, reason: `resolved_${resolution.kind}`, ...(keepsBytes ? {} : { startedAt: null }) },
+    patch: { ...REOPENED, reason: `resolved_${resolution.kind}` },
     dueAt: word.now,
     unfreeze: !keepsBytes,
     raiseGeneration: accepting,
     event,
   })
 }
+
+/** Nobody answered; a person said so. */
+const BY_WORD: Evidence = { phase: 'unanswered', rule: 'resolve' }
 
 export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
@@ -132,11 +133,12 @@ function change(
 ): OperatorResult {
   const view = requestView(sql, requestId)
   if (view === null) return { kind: 'not_found' }
-  if (word.ifVersion !== null && view.version !== word.ifVersion) return { kind: 'version_changed', view }
-  const row = ensureTaskState(sql, requestId, word.now)
+  const row = currentTaskState(sql, requestId, word.now)
   if (row === null) return { kind: 'not_found' }
   const answer = decide(row, view)
+  // Said before: it is done, whatever version that has led to.
   if (answer === 'unchanged') return { kind: 'unchanged', view }
+  if (word.ifVersion !== null && view.version !== word.ifVersion) return { kind: 'version_changed', view }
   if ('refused' in answer) return { kind: 'refused', view, why: answer.refused }
   applyTransition(sql, row, answer, { now: word.now, actor: word.actor })
   return { kind: 'applied', view: requestView(sql, requestId) ?? view }

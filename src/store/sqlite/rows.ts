@@ -1,15 +1,14 @@
 // Between SQL rows and the words of core: one mapping each way.
+import { derivedBytes } from '../../core/logical-hash.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import type { PreparedCall } from '../../core/prepared-call.ts'
-import type { TaskState } from '../../core/task-state.ts'
+import type { OlderAnswer, TaskState } from '../../core/task-state.ts'
 
 /** A derived logical hash is stored as its 32 bytes, a given one as text. */
 export type StoredHash = Buffer | string
 
-const DERIVED = /^v1:[0-9a-f]{64}$/
-
 export function storedHash(logicalHash: string): StoredHash {
-  return DERIVED.test(logicalHash) ? Buffer.from(logicalHash.slice(3), 'hex') : logicalHash
+  return derivedBytes(logicalHash) ?? logicalHash
 }
 
 export function logicalHashOf(stored: StoredHash): string {
@@ -44,7 +43,7 @@ export interface TaskStateRow {
   next_check_at: number | null
   misses: number
   last_miss_at: number | null
-  older_task_id: string | null
+  older_answer: string | null
   reason: string | null
   evidence: string | null
   frozen: string | null
@@ -81,7 +80,7 @@ export function toTaskState(row: TaskStateRow): TaskState {
     nextCheckAt: row.next_check_at,
     misses: row.misses,
     lastMissAt: row.last_miss_at,
-    olderTaskId: row.older_task_id,
+    olderAnswer: row.older_answer === null ? null : (JSON.parse(row.older_answer) as OlderAnswer),
     reason: row.reason,
     evidence: row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence),
     createdAt: row.created_at,
@@ -119,7 +118,7 @@ export function fromTaskState(row: TaskState): Omit<TaskStateRow, 'frozen'> {
     next_check_at: row.nextCheckAt,
     misses: row.misses,
     last_miss_at: row.lastMissAt,
-    older_task_id: row.olderTaskId,
+    older_answer: row.olderAnswer === null ? null : JSON.stringify(row.olderAnswer),
     reason: row.reason,
     evidence: row.evidence === null ? null : JSON.stringify(row.evidence),
     created_at: row.createdAt,

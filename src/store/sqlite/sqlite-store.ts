@@ -3,6 +3,7 @@ import { resolve as resolvePath } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { hasCode, OnceishError } from '../../core/errors.ts'
 import type { Store, TurnInput, TurnResult } from '../store.ts'
+import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
 import { migrate, readSchemaVersion, refuseNewer, SCHEMA_VERSION } from './migrate.ts'
@@ -11,7 +12,8 @@ import { listRequests, requestDetail, storeStatus, toOrphan } from './queries.ts
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
-import { nextDueAt, ownerOf, runTurn, toInvestigation } from './turn.ts'
+import { runTurn } from './turn.ts'
+import { ownerOf } from './turn-context.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -60,7 +62,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   const sql = prepareStatements(db)
   const listeners = new Set<() => void>()
-  let seenDataVersion = sql.dataVersion.get() as number
 
   function checkSchema(): void {
     const version = sql.schemaVersion.get() as number
@@ -98,7 +99,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     try {
       return await run(null)
     } catch (error) {
-      if (input.results.length === 0 || hasCode(error, ...PASSING, 'INVARIANT_BROKEN')) throw error
+      if (input.results.length === 0 || hasCode(error, ...MACHINE_TROUBLE, 'INVARIANT_BROKEN')) throw error
       // One of the answers cannot be written as it is: again, each under a savepoint of its own.
       return run((work) => db.transaction(work)())
     }
@@ -116,6 +117,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         return {
           engine: 'sqlite',
           location: path,
+          folderPath: path,
           schemaVersion: row.schema_version,
           namespace: row.namespace,
           incarnation: row.incarnation,
@@ -131,14 +133,18 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }
     },
     turn,
-    changedElsewhere: (targets, now) =>
-      read(() => {
-        const version = sql.dataVersion.get() as number
-        if (version === seenDataVersion) return null
-        seenDataVersion = version
-        const served = JSON.stringify(targets)
-        return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: nextDueAt(sql, served, true) }
-      }),
+    watchChanges: (targets) => {
+      const served = JSON.stringify(targets)
+      let seenVersion = sql.dataVersion.get() as number
+      return (now) =>
+        read(() => {
+          const version = sql.dataVersion.get() as number
+          if (version === seenVersion) return null
+          seenVersion = version
+          const due = earliest(nextDueAt(sql), nextCheckAt(sql, served))
+          return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: due }
+        })
+    },
     onWork: (wake) => {
       listeners.add(wake)
       return () => listeners.delete(wake)
@@ -155,9 +161,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     list: (filter) => read(() => listRequests(db, filter)),
     orphans: (limit) => read(() => (sql.orphans.all(limit) as Parameters<typeof toOrphan>[0][]).map(toOrphan)),
     status: () => read(() => db.transaction(() => storeStatus(sql))()),
-    drainStatus: (targets, horizonAt) =>
+    drainStatus: (targets, horizonAt, claimedBefore) =>
       read(() => {
-        const row = sql.drainStatus.get({ targets: JSON.stringify(targets), horizon: horizonAt }) as {
+        const row = sql.drainStatus.get({ targets: JSON.stringify(targets), horizon: horizonAt, claimedBefore }) as {
           queued: number
           in_doubt: number
         }
@@ -165,13 +171,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     inDoubt: (afterId, limit) =>
       read(() => (sql.inDoubt.all(afterId, limit) as TaskStateRow[]).map((row) => toInvestigation(sql, row))),
-    retry: (requestId, word, raises) => change(() => retry(sql, requestId, word, raises)),
+    retry: (requestId, word, policyOf) => change(() => retry(sql, requestId, word, policyOf)),
     resolve: (requestId, resolution, word, options) => change(() => resolve(sql, requestId, resolution, word, options)),
     cancel: (requestId, word) => change(() => cancel(sql, requestId, word)),
     pause: (target, reason, actor, now) => change(() => pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>
       change(() => {
         const resumed = sql.resumeTarget.run(target).changes > 0
+        if (resumed) sql.wakePaused.run(now, target)
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
         return resumed
       }),
@@ -181,10 +188,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   }
 }
 
-/** Troubles of the machine, not of one answer. */
-const PASSING = [
+/** Troubles of the machine or the file, not of one answer. */
+const MACHINE_TROUBLE = [
   'STORE_BUSY',
   'STORE_FULL',
+  'STORE_IO_FAILED',
   'STORE_SYNC_FAILED',
   'STORE_UNWRITABLE',
   'STORE_CORRUPT',

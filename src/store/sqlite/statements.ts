@@ -1,4 +1,4 @@
-// Every SQL text of the store, named for what it does; prepared once a connection. Time is always a parameter.
+// The SQL texts that are prepared once a connection, named for what they do. Time is always a parameter.
 // Each UPDATE of a row in flight names the state or version it leaves: zero changes means that somebody else was first.
 import type Database from 'better-sqlite3'
 
@@ -6,7 +6,7 @@ const TASK_STATE_COLUMNS = [
   'request_id', 'state', 'target', 'target_version', 'logical_hash', 'priority', 'task_id', 'version', 'attempt', 'nonce',
   'generation', 'idempotency_key', 'attempts', 'replays', 'backoff_step', 'doubtful_attempts', 'executed',
   'cancel_requested', 'abandoned', 'lease_owner', 'lease_until', 'started_at', 'ended_at', 'unknown_since',
-  'next_check_at', 'misses', 'last_miss_at', 'older_task_id', 'reason', 'evidence', 'created_at', 'updated_at',
+  'next_check_at', 'misses', 'last_miss_at', 'older_answer', 'reason', 'evidence', 'created_at', 'updated_at',
 ] // biome-ignore format: one name after another reads best
 const ASSIGNMENTS = TASK_STATE_COLUMNS.filter((name) => name !== 'request_id').map((name) => `${name} = :${name}`)
 
@@ -98,15 +98,16 @@ const SQL = {
   ),
   insertInvoking: row(
     `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
-       generation, idempotency_key, attempts, lease_owner, lease_until, started_at, frozen, created_at, updated_at)
-     VALUES (?, 'invoking', ?, ?, ?, ?, 1, 1, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)`,
+       generation, idempotency_key, attempts, doubtful_attempts, lease_owner, lease_until, started_at, frozen, created_at,
+       updated_at)
+     VALUES (?, 'invoking', ?, ?, ?, ?, 1, 1, ?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)`,
   ),
   // A request that was queued again: its attempts surely had no effect.
   claimQueued: row(
     `UPDATE task_state SET state = 'invoking', version = version + 1, attempt = attempt + 1, attempts = attempts + 1,
        target_version = ?, priority = ?, nonce = ?, generation = ?, idempotency_key = ?, lease_owner = ?, lease_until = ?,
        started_at = COALESCE(started_at, ?), ended_at = NULL, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
-       executed = 0, frozen = ?, updated_at = ?
+       executed = 0, doubtful_attempts = attempt + 1, frozen = ?, updated_at = ?
      WHERE request_id = ? AND state = 'queued' AND version = ?`,
   ),
   invokingOf: value(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target = ?`),
@@ -114,7 +115,7 @@ const SQL = {
   // settle
   // The plain happy path in one statement; whatever else is true of the row goes the long way.
   submitIfInvoking: row(
-    `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, lease_owner = NULL, lease_until = NULL,
+    `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, doubtful_attempts = '', lease_owner = NULL, lease_until = NULL,
        ended_at = ?, next_check_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
      WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
   ),
@@ -138,27 +139,30 @@ const SQL = {
   // investigate
   dueUnknown: row(
     `SELECT * FROM task_state WHERE state = 'unknown' AND next_check_at <= ?
-       AND (? IS NULL OR target IN (SELECT value FROM json_each(?))) ORDER BY next_check_at LIMIT ?`,
+       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT ?`,
+  ),
+  dueTracked: row(
+    `SELECT * FROM task_state WHERE state = 'submitted' AND next_check_at <= ?
+       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT ?`,
   ),
   nextUnknownAt: value(
-    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'unknown'
-         AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
+    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'unknown' AND target IN (SELECT value FROM json_each(?))`,
+  ),
+  nextTrackedAt: value(
+    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'submitted' AND next_check_at IS NOT NULL
+       AND target IN (SELECT value FROM json_each(?))`,
   ),
   // The row leaves the head of its index until the lease is over; the version stays, so the first word fences.
   leaseCheck: row(
     `UPDATE task_state SET lease_owner = ?, lease_until = ?, next_check_at = ? WHERE request_id = ? AND state = ? AND version = ?`,
   ),
-  dueTracked: row(
-    `SELECT * FROM task_state WHERE state = 'submitted' AND next_check_at <= ?
-       AND (? IS NULL OR target IN (SELECT value FROM json_each(?))) ORDER BY next_check_at LIMIT ?`,
-  ),
-  nextTrackedAt: value(
-    `SELECT MIN(next_check_at) FROM task_state WHERE state = 'submitted' AND next_check_at IS NOT NULL
-       AND (? IS NULL OR target IN (SELECT value FROM json_each(?)))`,
-  ),
   releaseChecks: row(
     `UPDATE task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = ?
        WHERE (state = 'unknown' OR (state = 'submitted' AND next_check_at IS NOT NULL)) AND lease_owner = ?`,
+  ),
+  // What waited only for its target to be open again.
+  wakePaused: row(
+    `UPDATE task_state SET next_check_at = ? WHERE state = 'unknown' AND target = ? AND reason = 'target_paused'`,
   ),
   payload: value('SELECT payload FROM requests WHERE request_id = ?'),
   description: value('SELECT description FROM target_versions WHERE target = ? AND version = ?'),
@@ -214,9 +218,9 @@ const SQL = {
        open AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
      SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
          OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :horizon AND target IN open) AS queued,
-       EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served)
-         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served)
-           AS in_doubt`,
+       EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served AND updated_at <= :claimedBefore)
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served
+           AND NOT (reason IS 'target_paused' AND target NOT IN open)) AS in_doubt`,
   ),
   hasWork: value(
     `WITH open AS (SELECT value AS target FROM json_each(:targets)

@@ -1,7 +1,7 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
-import type { Transition } from '../../core/settlement.ts'
+import type { Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -23,22 +23,19 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
     to === row.state || isAllowed(row.state, to),
     `request ${row.requestId} cannot go from ${row.state} to ${to}`,
   )
-  const generation = transition.raiseGeneration ? raiseGeneration(sql, row) : row.generation
-  const next: TaskState = {
-    ...row,
-    ...transition.patch,
-    state: to,
-    generation,
-    version: row.version + 1,
-    updatedAt: word.now,
-  }
+  const window = transition.raiseGeneration ? { generation: raiseGeneration(sql, row), startedAt: null } : {}
+  const versioned = { state: to, version: row.version + 1, updatedAt: word.now }
+  const next: TaskState = { ...row, ...transition.patch, ...window, ...versioned }
+  // Work is owed no more where the task is known.
+  const isOver = to === 'submitted' || (to === 'canceled' && next.taskId !== null)
+  if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
   if (row.state === 'queued' && to !== 'queued') unqueue(sql, row)
-  if (transition.unfreeze || transition.request === 'delete') sql.setFrozen.run(null, row.requestId)
+  if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
   if (to === 'queued') queue(sql, row, transition.dueAt ?? word.now, word.now)
-  if (transition.freeHash) sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
-  if (transition.request === 'delete') deleteRequest(sql, row.requestId)
+  if (to === 'canceled') sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
+  if (isOver) deleteRequest(sql, row.requestId)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
   if (transition.event !== null) noteEvent(sql, row, to, transition.event, word)
@@ -54,15 +51,12 @@ export function deleteRequest(sql: Statements, requestId: number): void {
     sql.freeHashIfOwned.run(ledgerHashOf(gone.target, logicalHashOf(gone.logical_hash)), requestId)
 }
 
-/** A row that was never claimed has no `task_state` yet: it gets one, queued, so that every end is written one way. */
-export function ensureTaskState(sql: Statements, requestId: number, now: number): TaskState | null {
+/** A row that was never claimed has no `task_state` yet: version 0 stands for it, and its first transition writes it. */
+export function currentTaskState(sql: Statements, requestId: number, now: number): TaskState | null {
   const known = readTaskState(sql, requestId)
   if (known !== null) return known
   const request = sql.request.get(requestId) as RequestRow | undefined
-  if (request === undefined) return null
-  const fresh = blankTaskState(request, now)
-  sql.insertTaskState.run(fromTaskState(fresh))
-  return fresh
+  return request === undefined ? null : blankTaskState(request, now)
 }
 
 export interface RequestRow {
@@ -106,7 +100,7 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
     nextCheckAt: null,
     misses: 0,
     lastMissAt: null,
-    olderTaskId: null,
+    olderAnswer: null,
     reason: null,
     evidence: null,
     createdAt: request.created_at,
@@ -146,17 +140,13 @@ export function pauseTarget(sql: Statements, target: string, reason: string | nu
   sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
 }
 
-export function noteOrphan(
-  sql: Statements,
-  row: TaskState,
-  orphan: NonNullable<Transition['orphan']>,
-  word: Word,
-): void {
+export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
   const evidence = orphan.evidence === null ? null : JSON.stringify(orphan.evidence)
   const isNew =
     sql.insertOrphan.run(row.requestId, row.target, orphan.attempt, orphan.taskId, word.now, evidence).changes > 0
   if (!isNew) return
-  noteEvent(sql, row, row.state, { kind: 'orphan', reason: 'another_task', detail: orphan }, word)
+  const reason = row.taskId === null ? 'task_of_an_ended_request' : 'another_task'
+  noteEvent(sql, row, row.state, { kind: 'orphan', reason, detail: orphan }, word)
 }
 
 function noteEvent(

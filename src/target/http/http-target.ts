@@ -132,10 +132,7 @@ class HttpTarget implements Target {
       return { kind: 'undetermined', retryAfterMs: null, evidence }
     }
     const facts = this.#factsOf(input, made.secrets, this.#lookupRules.readsPayload, input.taskId)
-    const result = classifyLookup(made.verdict, this.#lookupRules, facts, this.#clock.wallNow())
-    if (result.kind !== 'miss' || this.sameOrigin(input.prepared)) return result
-    const evidence = { ...result.evidence, note: 'asked another origin or account than the call went to' }
-    return { kind: 'undetermined', retryAfterMs: null, evidence }
+    return classifyLookup(made.verdict, this.#lookupRules, facts, this.#clock.wallNow())
   }
 
   async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {

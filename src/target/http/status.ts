@@ -23,14 +23,15 @@ export function compileStatusRules(definition: StatusDefinition): StatusRules {
 }
 
 export function classifyStatus(verdict: CallVerdict, rules: StatusRules, facts: CallFacts, now: number): TaskStatus {
-  const evidence = evidenceOf(verdict, facts.redactor, { rule: 'status' })
+  const state = verdict.phase === 'answered' ? stateOf(verdict, rules, facts) : null
+  const note = state === null ? undefined : `state: ${state}`
+  const evidence = evidenceOf(verdict, facts.redactor, { rule: 'status', note })
   if (verdict.phase !== 'answered') return { kind: 'undetermined', retryAfterMs: null, evidence }
   const { status, headers } = verdict.answer
   if (status === 404 || status === 410) return { kind: 'gone', evidence }
   if (status < 200 || status >= 300) return { kind: 'undetermined', retryAfterMs: retryAfterMs(headers, now), evidence }
-  const state = stateOf(verdict, rules, facts)
   const meaning = state === null ? undefined : rules.meanings.get(state)
-  return meaning === undefined ? { kind: 'unlisted', state, evidence } : { kind: meaning, evidence }
+  return meaning === undefined ? { kind: 'unlisted', evidence } : { kind: meaning, evidence }
 }
 
 function stateOf(verdict: CallVerdict & { phase: 'answered' }, rules: StatusRules, facts: CallFacts): string | null {

@@ -149,18 +149,6 @@ describe('lookup', () => {
     expect(server.requests[0]).toContain(`authorization: Bearer ${SECRET}`)
   })
 
-  it('proves a miss only for the origin and account that the call went to', async () => {
-    const server = await answering(httpAnswer(200, '{"data":[],"has_more":false}'))
-    const target = lookupOn(server)
-    const input = lookupInput(target)
-    expect((await target.lookup(input)).kind).toBe('miss')
-    const elsewhere = { ...input, prepared: { ...input.prepared, account: 'another' } }
-    expect(await target.lookup(elsewhere)).toMatchObject({
-      kind: 'undetermined',
-      evidence: { note: 'asked another origin or account than the call went to' },
-    })
-  })
-
   it('is undetermined when nobody answers, keeping no secret', async () => {
     const server = await rawServer((connection) => connection.onRequest(() => connection.reset()))
     const target = lookupOn(server, { url: `${server.origin}/jobs?token={% $env.API_KEY %}&ref={% $key %}` })

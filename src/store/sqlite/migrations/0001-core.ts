@@ -73,7 +73,7 @@ CREATE TABLE task_state (
   next_check_at INTEGER,
   misses INTEGER NOT NULL DEFAULT 0,
   last_miss_at INTEGER,
-  older_task_id TEXT,
+  older_answer TEXT,
   reason TEXT,
   evidence TEXT,
   frozen TEXT,

@@ -1,0 +1,23 @@
+// Renders a request that is being claimed, inside the claim's transaction. A request that cannot be rendered is dead: its
+// payload does not fit the description, nothing was called, and `retry` takes it back once either is mended.
+import { invariant, isOnceishError } from '../core/errors.ts'
+import type { Log } from '../core/log.ts'
+import type { Claimable, Preparation } from '../store/store.ts'
+import type { TargetRegistry } from '../target/target.ts'
+
+export function createPrepare(registry: TargetRegistry, namespace: string, log: Log) {
+  return function prepare({ target: name, payload, ...request }: Claimable): Preparation {
+    const target = registry.get(name)
+    invariant(target !== undefined, `target ${name} was claimed and is not described`)
+    const { logicalHash, generation } = request
+    try {
+      const key = target.keyFor({ namespace, logicalHash, generation })
+      const call = target.prepare({ payload, key, request })
+      return { kind: 'prepared', key, call, targetVersion: target.version }
+    } catch (error) {
+      if (!isOnceishError(error))
+        log.error({ err: error, requestId: request.requestId }, 'rendering failed unexpectedly')
+      return { kind: 'dead', reason: 'render_failed', note: (error as Error).message }
+    }
+  }
+}

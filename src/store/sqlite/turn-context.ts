@@ -1,0 +1,22 @@
+// What every step of one turn is handed.
+import type { TurnInput } from '../store.ts'
+import type { Statements } from './statements.ts'
+import type { Word } from './transitions.ts'
+
+export interface Turn {
+  readonly sql: Statements
+  readonly input: TurnInput
+  readonly word: Word
+  /** As `task_state.lease_owner` has it. */
+  readonly owner: string
+  readonly highWaterAt: number
+}
+
+export function ownerOf(worker: { name: string; boot: string }): string {
+  return `${worker.name}:${worker.boot}`
+}
+
+/** The frozen description of that version, as it was when it was used. */
+export function descriptionOf(sql: Statements, target: string, version: string | null): string | null {
+  return (sql.description.get(target, version) as string | undefined) ?? null
+}
