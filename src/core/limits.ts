@@ -4,4 +4,3 @@ export const MAX_LOGICAL_HASH_CHARS = 512
 export const MAX_TASK_ID_CHARS = 1024
 export const MAX_PRIORITY = 32767
 export const ENQUEUE_BATCH_LINES = 1000
-export const MAX_TIMER_MS = 60_000

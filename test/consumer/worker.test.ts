@@ -323,3 +323,72 @@ test('rows in doubt beyond the slots for lookups do not make the loop spin', asy
   // One turn leases a lookup, the next one records it; nothing turns while they are out.
   expect(turns - before.turns).toBeLessThan(8 * (lookups - before.lookups))
 })
+
+test('what is enqueued in the same process while a turn runs is not overlooked', async () => {
+  const once = await open()
+  const worker = await once.startWorker()
+  onTestFinished(async () => {
+    await worker.stop()
+  })
+  for (let i = 0; i < 20; i++) {
+    const n = fresh()
+    const { requestId } = await once.enqueue({ target: 'renders', payload: { n } })
+    await waitFor(async () => (await once.get(requestId))?.state === 'submitted', { what: `request ${requestId}` })
+  }
+})
+
+test('a dry run asks lookups and cancels nothing', async () => {
+  const once = await open()
+  const n = fresh()
+  await once.enqueue({ target: 'parcels', payload: { n, fault: 'slow:400' } })
+  const worker = await once.startWorker()
+  await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
+  await once.cancel(1)
+  await worker.stop()
+  expect(await once.get(1)).toMatchObject({ state: 'unknown', taskId: expect.any(String) })
+  const lines = []
+  for await (const line of once.dryRun()) lines.push(line)
+  expect(lines).toMatchObject([{ requestId: 1, would: 'canceled', why: 'cancel_at_api' }])
+  const [effect] = await effectsOf(n)
+  expect((await api.oracle()).cancellations.map(({ taskId }) => taskId)).not.toContain(effect?.taskId)
+})
+
+test('a worker that is told to stop while the store takes no writes ends when its grace is over, its answers on disk', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  const once = await open({}, path)
+  await once.enqueue({ target: 'messages', payload: { n: fresh() } })
+  let isFull = false
+  const full: Store = {
+    ...store,
+    turn: (input) => {
+      isFull ||= input.results.length > 0
+      return isFull ? Promise.reject(new OnceishError('STORE_FULL', 'no space')) : store.turn(input)
+    },
+  }
+  const worker = handMadeWorker(full, configFor(api.origin), { graceMs: 100 })
+  onTestFinished(() => worker.closeTargets())
+  await waitFor(() => isFull, { what: 'the trouble' })
+  await worker.stop()
+  expect(readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))).toHaveLength(1)
+  const next = await once.startWorker(DRAIN)
+  await next.done
+  expect((await once.status()).states).toEqual({ submitted: 1 })
+})
+
+test('with concurrency 1 submitted tasks are asked about all the same', async () => {
+  const status = {
+    url: `${api.origin}/v1/renders/{% $taskId %}`,
+    state: '{% $response.body.status %}',
+    succeeded: ['done'],
+    everyMs: 20,
+  }
+  const once = await open({ targets: { renders: { status } } })
+  await once.enqueue({ target: 'renders', payload: { n: fresh() } })
+  const worker = await once.startWorker({ concurrency: 1 })
+  onTestFinished(async () => {
+    await worker.stop()
+  })
+  await waitFor(async () => (await once.get(1))?.state === 'succeeded', { what: 'the end of the task' })
+})

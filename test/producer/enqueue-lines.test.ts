@@ -118,3 +118,18 @@ test('what a caller gives in code is refused with the same care', () => {
     Date.UTC(2027, 0, 31, 9),
   )
 })
+
+test('dedupe given with a request is no way around the checks of its target', () => {
+  const lookup = {
+    settleMs: 1,
+    everyMs: 1,
+    misses: 1,
+    missMeans: 'hold',
+    remembersMs: null,
+    dependsOnKey: false,
+  } as const
+  const blind = { ...rules, policyOf: (name: string) => (name === 'video' ? { ...NO_POLICY, lookup } : undefined) }
+  const request = (target: string) => () => toNewRequest({ target, payload: 1, dedupe: 'none' }, blind)
+  expect(request('nope')).toThrow(expect.objectContaining({ code: 'TARGET_UNKNOWN' }))
+  expect(request('video')).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+})

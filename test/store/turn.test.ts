@@ -399,3 +399,97 @@ test('a concurrency limit counts the calls of every worker of the store', async 
   await other.store.close()
   await world.store.close()
 })
+
+test('a late answer that shows that it happened is kept: no miss permits a call after it', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  world.clock.now += 10_001
+  await world.turn()
+  await world.turn({ results: [answer(call, unknown(true))] })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', executed: true })
+})
+
+test('a late answer that shows that it happened takes a request that was sent back out of the queue', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'opaque')
+  await world.turn({ results: [answer(call, unknown())] })
+  const word = { now: world.clock.now, actor: 'me', note: null, ifVersion: null }
+  await world.store.resolve(call.requestId, { kind: 'not_executed' }, word, { force: true, policyOf: () => OPAQUE })
+  await world.turn({ results: [answer(call, unknown(true))] })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', executed: true })
+  expect((await world.turn({ slots: 1 })).calls).toEqual([])
+})
+
+test('without ids a late acceptance is kept too, and is what happened where the newer attempt had no effect', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world, 'opaque')
+  await world.turn({ results: [answer(first, unknown())] })
+  const word = { now: world.clock.now, actor: 'me', note: null, ifVersion: null }
+  await world.store.resolve(first.requestId, { kind: 'not_executed' }, word, { force: true, policyOf: () => OPAQUE })
+  const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(first, { ...accepted(''), taskId: null } as never)] })
+  await world.turn({ results: [answer(second, notExecuted())] })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'submitted', taskId: null })
+})
+
+test('a replay for a paused target is parked, keeps no drain waiting, and goes on when the target is resumed', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  await world.store.pause('keyed', null, 'me', world.clock.now)
+  expect((await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })).calls).toEqual([])
+  const horizon = world.clock.now + 3_600_000
+  expect(await world.store.drainStatus(['keyed'], horizon, horizon)).toEqual({ queued: false, inDoubt: false })
+  await world.store.resume('keyed', 'me', world.clock.now)
+  expect(await world.store.drainStatus(['keyed'], horizon, horizon)).toEqual({ queued: false, inDoubt: true })
+  expect((await world.turn({ investigations: 1 })).investigations).toHaveLength(1)
+})
+
+test('replays are charged to the limits like first calls', async () => {
+  const policies = { keyed: { ...KEYED, limits: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } } }
+  const world = await openWorld({ policies })
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  const limited = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
+  expect(limited.calls).toEqual([])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'limited' })
+  world.clock.now += 1000
+  const open = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
+  expect(open.calls).toHaveLength(1)
+})
+
+test('requests that cannot be rendered end a bounded number a turn, and are told', async () => {
+  const world = await openWorld()
+  for (let n = 0; n < 150; n++) await world.enqueue({ n })
+  const prepare = () => ({ kind: 'dead', reason: 'render_failed', note: 'no such field' }) as const
+  const claim = { slots: 10, targets: [{ name: 'keyed', policy: KEYED }], prepare }
+  const first = await world.turn({ claim })
+  expect(first.settled).toHaveLength(100)
+  expect(first.settled[0]).toMatchObject({ state: 'dead', reason: 'render_failed' })
+  expect(first.more).toBe(true)
+  expect((await world.turn({ claim })).settled).toHaveLength(50)
+})
+
+test('the window counts from the first attempt that may have left, and anew under a new key', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, notExecuted())] })
+  world.clock.now += 5000
+  await world.turn({ slots: 1 })
+  expect(await stateOf(world, first.requestId)).toMatchObject({ startedAt: 1_000_000 })
+  const never = await claimOne(world)
+  const unsent = { ...notExecuted(true), written: false } as Parameters<typeof answer>[1]
+  await world.turn({ results: [answer(never, unsent)] })
+  world.clock.now += 5000
+  await world.turn({ slots: 1 })
+  expect(await stateOf(world, never.requestId)).toMatchObject({ startedAt: world.clock.now })
+})
+
+test('two readers of changes in one process do not take them from each other', async () => {
+  const world = await openWorld()
+  const readers = [world.store.watchChanges(['keyed']), world.store.watchChanges(['opaque', 'keyed'])]
+  const other = await openWorld({ path: world.path })
+  await other.enqueue({ n: 1 })
+  for (const read of readers) expect(await read(world.clock.now)).toMatchObject({ work: true })
+  for (const read of readers) expect(await read(world.clock.now)).toBeNull()
+})

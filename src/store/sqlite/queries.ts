@@ -150,10 +150,9 @@ export function listRequests(
   const where = [`${id} > :after`]
   if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
-  const order = filter.state === 'ready' ? 'ready.rank, ready.due_at, ready.request_id' : id
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
   const bound = filter.target === undefined ? filter.limit : -1
-  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT :limit`
+  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${id} LIMIT :limit`
   const parameters = {
     after: filter.afterId ?? 0,
     state: filter.state,
