@@ -493,3 +493,19 @@ test('two readers of changes in one process do not take them from each other', a
   for (const read of readers) expect(await read(world.clock.now)).toMatchObject({ work: true })
   for (const read of readers) expect(await read(world.clock.now)).toBeNull()
 })
+
+test('an API that stays down writes one line a request, not one an attempt', async () => {
+  const world = await openWorld()
+  let call = await claimOne(world)
+  const refused = {
+    ...notExecuted(true),
+    written: false,
+    evidence: { phase: 'not_sent', error: 'ECONNREFUSED' },
+  } as never
+  for (let i = 0; i < 5; i++) {
+    await world.turn({ results: [answer(call, refused)] })
+    world.clock.now += 2000
+    call = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  }
+  expect((await world.store.get(call.requestId))?.events).toHaveLength(1)
+})
