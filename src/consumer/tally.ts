@@ -40,7 +40,9 @@ export function createTally(log: Log): Tally {
     }
     countEnd(row.state)
     if (row.state === 'held') counts.held++
-    if (row.state !== 'submitted') log.warn({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
+    if (row.state === 'submitted') return
+    const isForAPerson = row.state === 'held' || row.state === 'dead' || row.outcome === 'blocked'
+    log[isForAPerson ? 'warn' : 'info']({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
   }
 
   function noteReconciled(row: SettledRow): void {

@@ -257,11 +257,14 @@ function backToDoubt(row: TaskState, result: AttemptResult, context: SettleConte
 
 function requeue(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   const { outcome } = result
+  const { evidence } = outcome
   const attempts = isRefunded(outcome) ? Math.max(0, row.attempts - 1) : row.attempts
-  if (attempts >= context.policy.retry.maxAttempts) return dead(outcome.evidence, 'attempts_spent', attempts)
-  const isWritten = outcome.kind !== 'not_executed' || outcome.written
+  if (attempts >= context.policy.retry.maxAttempts) return dead(evidence, 'attempts_spent', attempts)
+  const isWritten = outcome.kind === 'not_executed' ? outcome.written : evidence.phase !== 'not_sent'
   // The claim wrote both instants at once, so equal ones say that no earlier attempt began the key's window.
   const beganWindow = row.startedAt === row.updatedAt
+  // An API that is down for a night must not fill the disk with the same line.
+  const isSameAgain = !isWritten && row.evidence?.error === evidence.error
   const waitMs = outcome.kind === 'blocked' ? 0 : nextWaitMs(row.backoffStep, toldWaitMs(outcome), context)
   return transition('queued', {
     patch: {
@@ -273,16 +276,12 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
       unknownSince: null,
       nextCheckAt: null,
       reason: outcome.kind,
-      evidence: outcome.evidence,
+      evidence,
     },
     dueAt: context.now + waitMs,
     unfreeze: true,
     raiseGeneration: outcome.kind === 'not_executed' && isWritten && context.policy.key?.failedFirst === 'replayed',
-    event: {
-      kind: outcome.kind,
-      reason: outcome.evidence.rule ?? null,
-      detail: { evidence: outcome.evidence, waitMs },
-    },
+    event: isSameAgain ? null : { kind: outcome.kind, reason: evidence.rule ?? null, detail: { evidence, waitMs } },
   })
 }
 
