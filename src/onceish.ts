@@ -108,8 +108,8 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
   const now = () => clock.wallNow()
   const store = await openStore(config.store, { create: options.create ?? true, now: now() })
   const env = readEnvironment()
-  const registry = createTargetRegistry(Object.values(config.targets), { env })
   const { namespace: ownNamespace } = await store.facts()
+  const registry = createTargetRegistry(Object.values(config.targets), { env, accountSalt: ownNamespace })
   const namespace = config.namespace ?? ownNamespace
   const actor = options.actor ?? 'library'
   const rules: RequestRules = {

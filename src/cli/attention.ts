@@ -5,10 +5,10 @@ import { plural, relative, table } from './print.ts'
 export interface Attention {
   readonly held: number
   readonly dead: number
-  /** Queued rows of paused targets. */
+  /** Queued rows, and rows in doubt, of paused targets. */
   readonly paused: number
   readonly pausedTargets: readonly string[]
-  /** Queued rows of targets that the config does not name. */
+  /** Rows, queued or in doubt, of targets that the config does not name. */
   readonly unroutable: number
   readonly unroutableTargets: readonly string[]
 }
@@ -29,14 +29,15 @@ export function attentionOf(
   }
   for (const [name, { states, paused }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
-    const queued = (states.ready ?? 0) + (states.scheduled ?? 0)
+    const owed = ['ready', 'scheduled', 'invoking', 'unknown'] as const
+    const open = owed.reduce((sum, state) => sum + (states[state] ?? 0), 0)
     attention.held += states.held ?? 0
     attention.dead += states.dead ?? 0
     if (!known.includes(name)) {
-      attention.unroutable += queued
-      if (queued > 0) attention.unroutableTargets.push(name)
+      attention.unroutable += open
+      if (open > 0) attention.unroutableTargets.push(name)
     } else if (paused) {
-      attention.paused += queued
+      attention.paused += open
       attention.pausedTargets.push(name)
     }
   }

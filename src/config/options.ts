@@ -2,6 +2,7 @@
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
+import { OnceishError } from '../core/errors.ts'
 import type { Config } from './config.ts'
 import { configInvalid, type Fault, faultsOf } from './faults.ts'
 import { leaseFaults, targetFaults } from './safety.ts'
@@ -78,7 +79,14 @@ export function parseTarget(name: string, raw: unknown): TargetDefinition {
 
 /** An absolute path, or a URL as it is. */
 export function storeOf(store: string, baseDir: string): string {
-  return POSTGRES_URL.test(store) ? store : resolve(baseDir, store)
+  if (POSTGRES_URL.test(store)) return store
+  if (/^(:memory:|file:)/.test(store)) {
+    throw new OnceishError(
+      'CONFIG_INVALID',
+      `store: ${store} is no file path: what is not on disk cannot survive a kill`,
+    )
+  }
+  return resolve(baseDir, store)
 }
 
 function checkTarget(name: string, raw: unknown): ReadTarget {

@@ -1,8 +1,20 @@
 // Answers that the store cannot take (a full disk) are written to a synced file beside it, one checked line each, so that
 // not even the death of this process forgets what an API said. Any worker takes them over as late answers.
 import { createHash } from 'node:crypto'
-import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import {
+  appendFileSync,
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { OUTCOME_KINDS } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 
 export interface SpillPlace {
@@ -13,12 +25,16 @@ export interface SpillPlace {
   readonly boot: string
 }
 
-/** @throws where the disk does not take it either: the answers stay in memory. */
+/** @throws where the disk does not take it either: the answers stay in memory, and the file is as it was. */
 export function writeSpill(place: SpillPlace, results: readonly AttemptResult[]): void {
   const file = openSync(ownPath(place), 'a', 0o600)
+  const { size } = fstatSync(file)
   try {
-    for (const result of results) writeSync(file, `${toLine(result, place.incarnation)}\n`)
+    appendFileSync(file, results.map((result) => `${toLine(result, place.incarnation)}\n`).join(''))
     fsyncSync(file)
+  } catch (error) {
+    ftruncateSync(file, size)
+    throw error
   } finally {
     closeSync(file)
   }
@@ -43,7 +59,9 @@ export interface SpilledFile {
 export function takeSpills(place: SpillPlace): SpilledFile[] {
   const folder = dirname(place.storePath)
   const prefix = `${basename(place.storePath)}.spill-`
-  return readdirSync(folder)
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => entry.name)
     .filter((name) => name.startsWith(prefix) && name.endsWith('.ndjson') && !name.includes(place.boot))
     .flatMap((name) => takeSpill(join(folder, name), place))
 }
@@ -92,7 +110,8 @@ function fromLine(line: string, incarnation: string): AttemptResult | null {
     ]
     if (store !== incarnation || Buffer.byteLength(text) !== bytes || checksum(text) !== sum) return null
     const result = JSON.parse(text) as AttemptResult
-    return result.attempt === attempt && result.nonce === nonce ? result : null
+    const isWhole = result.attempt === attempt && result.nonce === nonce && OUTCOME_KINDS.includes(result.outcome?.kind)
+    return isWhole ? result : null
   } catch {
     return null // cut in the middle of a line by the same trouble that made it
   }

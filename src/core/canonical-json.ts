@@ -58,7 +58,11 @@ function memberPath(path: string, name: string): string {
 }
 
 function refuse(path: string, what: string, advice: string): never {
-  throw new OnceishError('PAYLOAD_NOT_CANONICAL', `the payload holds ${what} at ${path}: ${advice}`, {
-    details: { path },
-  })
+  throw new OnceishError(
+    'PAYLOAD_NOT_CANONICAL',
+    `the payload holds ${what} at ${path.length > 120 ? `${path.slice(0, 120)}...` : path}: ${advice}`,
+    {
+      details: { path },
+    },
+  )
 }

@@ -74,7 +74,13 @@ function replay(row: TaskState, reason: string, context: ReconcileContext): Reco
   if (row.replays >= (policy.key?.maxReplays ?? 0)) return holdRow('replays_spent', null)
   const window = replayWindow(row, policy, context.clock)
   if (window.kind === 'wait') {
-    return later(row, { at: window.until, reason: 'clock_behind', missCounted: false, evidence: null }, now)
+    if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)
+    const deadline = (row.unknownSince ?? now) + policy.deadlineMs
+    return later(
+      row,
+      { at: Math.min(window.until, deadline), reason: 'clock_behind', missCounted: false, evidence: null },
+      now,
+    )
   }
   if (window.kind !== 'open') return holdRow('key_window_closed', null)
   if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)

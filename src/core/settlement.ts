@@ -4,6 +4,7 @@ import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
 import { type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
+import { windowClosesAt } from './windows.ts'
 
 /** The end of one attempt, as the worker that made the call saw it. */
 export interface AttemptResult {
@@ -210,8 +211,9 @@ function doubt(row: TaskState, result: AttemptResult, context: SettleContext, re
       ...RELEASED,
       executed: row.executed || showsExecuted(result.outcome),
       endedAt: Math.max(result.endedAt, row.endedAt ?? 0),
+      isEndObserved: true,
       unknownSince: row.unknownSince ?? context.now,
-      nextCheckAt: context.now + nextWaitMs(row.backoffStep, toldWaitMs(result.outcome), context),
+      nextCheckAt: firstCheckAt(row, result.outcome, context),
       backoffStep: row.backoffStep + 1,
       reason,
       evidence,
@@ -220,10 +222,28 @@ function doubt(row: TaskState, result: AttemptResult, context: SettleContext, re
   })
 }
 
+/** A told wait must cost neither the key's window nor the deadline, and nobody waits where there is nothing to ask. */
+function firstCheckAt(row: TaskState, outcome: Outcome, context: SettleContext): number {
+  const { now, policy } = context
+  if (policy.key === null && policy.lookup === null) return now
+  const at = now + nextWaitMs(row.backoffStep, toldWaitMs(outcome), context)
+  const deadline = (row.unknownSince ?? now) + policy.deadlineMs
+  const soonest = now + nextWaitMs(row.backoffStep, null, context)
+  const closesAt = windowClosesAt(row, policy) ?? Number.POSITIVE_INFINITY
+  return Math.min(at, deadline, Math.max(soonest, closesAt - policy.timeoutMs))
+}
+
 function hold(row: TaskState, result: AttemptResult, reason: string): Transition {
   const { evidence } = result.outcome
   return transition('held', {
-    patch: { ...RELEASED, endedAt: Math.max(result.endedAt, row.endedAt ?? 0), nextCheckAt: null, reason, evidence },
+    patch: {
+      ...RELEASED,
+      endedAt: Math.max(result.endedAt, row.endedAt ?? 0),
+      isEndObserved: true,
+      nextCheckAt: null,
+      reason,
+      evidence,
+    },
     event: { kind: 'held', reason, detail: { evidence } },
   })
 }

@@ -91,6 +91,8 @@ export interface TaskState {
   readonly startedAt: number | null
   /** When the newest attempt can last have written: its answer or close, else the end of its lease. */
   readonly endedAt: number | null
+  /** The end was an answer, a reset or a close; else the lease's end stands for it, and the call may still be running. */
+  readonly isEndObserved: boolean
   /** In doubt since; of a submitted row: its task's state unclear since. */
   readonly unknownSince: number | null
   readonly nextCheckAt: number | null

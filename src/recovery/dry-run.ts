@@ -8,7 +8,7 @@ export interface DryRunLine {
   readonly state: string
   readonly attempt: number
   readonly unknownSince: number | null
-  /** `adopt`, `replay`, `recall`, `hold`, `canceled`, `later`, or `wait` while a lease runs. */
+  /** `adopt`, `replay`, `recall`, `hold`, `canceled`, `later`, or `wait` while a lease runs or nobody describes the target. */
   readonly would: string
   readonly why: string
   /** When it is looked at again; null where the step is taken now. */
@@ -29,10 +29,18 @@ export async function* dryRun(
     const page = await store.inDoubt(afterId, PAGE)
     for (const investigation of page) {
       afterId = investigation.row.requestId
-      if (targets.has(investigation.row.target)) yield await explain(investigation, reconcile, now())
+      yield targets.has(investigation.row.target)
+        ? await explain(investigation, reconcile, now())
+        : unroutable(investigation)
     }
     if (page.length < PAGE) return
   }
+}
+
+function unroutable({ row }: Investigation): DryRunLine {
+  const { requestId, target, state, attempt, unknownSince } = row
+  const why = 'the config names no such target'
+  return { requestId, target, state, attempt, unknownSince, would: 'wait', why, nextAt: null }
 }
 
 async function explain(investigation: Investigation, reconcile: Look, now: number): Promise<DryRunLine> {

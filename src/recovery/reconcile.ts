@@ -150,8 +150,10 @@ export function createReconciler(options: ReconcilerOptions) {
   function judgeMiss(current: Case, evidence: Evidence, settledForMs: number, startedAt: number): Step {
     const { row, policy } = current
     const lookup = policy.lookup as NonNullable<TargetPolicy['lookup']>
-    if (settledForMs < lookup.settleMs) {
-      const at = clock.wallNow() + Math.min(lookup.settleMs - settledForMs + NOW_MISS_SLACK_MS, lookup.settleMs)
+    // Where only the lease's end is known the call may still run: a clock that jumped can end a lease too soon.
+    const settleMs = lookup.settleMs + (row.isEndObserved ? 0 : policy.timeoutMs)
+    if (settledForMs < settleMs) {
+      const at = clock.wallNow() + Math.min(settleMs - settledForMs + NOW_MISS_SLACK_MS, settleMs)
       return soonEnough(current, later(row, policy, at, 'miss_not_settled', evidence), at)
     }
     if (row.lastMissAt !== null && startedAt < row.lastMissAt + lookup.everyMs) {

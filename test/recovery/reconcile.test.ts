@@ -14,7 +14,7 @@ const MISS: LookupResult = { kind: 'miss', evidence }
 const ROW: TaskState = {
   requestId: 1, state: 'unknown', target: 't', targetVersion: 'v', logicalHash: 'h', priority: 0, taskId: null, version: 3,
   attempt: 1, nonce: 'n', generation: 1, idempotencyKey: 'k', attempts: 1, replays: 0, backoffStep: 1, doubtfulAttempts: [],
-  executed: false, cancelRequested: false, abandoned: false, leaseOwner: null, leaseUntil: null, startedAt: 0, endedAt: 0,
+  executed: false, cancelRequested: false, abandoned: false, leaseOwner: null, leaseUntil: null, startedAt: 0, endedAt: 0, isEndObserved: true,
   unknownSince: 0, nextCheckAt: 0, misses: 0, lastMissAt: null, olderAnswer: null, reason: 'unknown', evidence: null,
   createdAt: 0, updatedAt: 0,
 } // biome-ignore format: a row
@@ -122,6 +122,15 @@ test('a clock that jumps forward settles nothing', async () => {
   await look()
   clock.wall += 3_600_000
   expect(await look()).toMatchObject({ reason: 'miss_not_settled' })
+})
+
+test('where only the lease’s end is known, the call may still run: its whole deadline is watched too', async () => {
+  const { look, pass } = world(LOOKUP, [MISS])
+  await look({ isEndObserved: false })
+  pass(5999)
+  expect(await look({ isEndObserved: false })).toMatchObject({ reason: 'miss_not_settled' })
+  pass(1)
+  expect(await look({ isEndObserved: false })).toMatchObject({ reason: 'settled_miss' })
 })
 
 test('a new attempt end is watched anew', async () => {

@@ -208,3 +208,24 @@ test('the file is private, in WAL, and every commit is synced', async () => {
   db.close()
   await world.store.close()
 })
+
+test('a held row that knows its task is not "not executed"; a second call puts the first task on record', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  await world.store.cancel(call.requestId, word(world))
+  await world.turn({ results: [answer(call, accepted('T'))] })
+  const row = (await world.store.get(call.requestId))?.taskState
+  const verdict = { kind: 'hold', reason: 'cancel_unsupported', evidence: null } as const
+  await world.turn({
+    reconciliations: [
+      { requestId: call.requestId, target: 'lookup', version: row?.version ?? 0, policy: LOOKUP, verdict },
+    ],
+  })
+  expect(await world.store.resolve(call.requestId, { kind: 'not_executed' }, word(world), ALWAYS)).toMatchObject({
+    kind: 'refused',
+    why: 'it happened: task T',
+  })
+  const again = await world.store.resolve(call.requestId, { kind: 'retry_accepting_duplicates' }, word(world), ALWAYS)
+  expect(again).toMatchObject({ kind: 'applied', view: { state: 'ready', taskId: null } })
+  expect(await world.store.orphans(10)).toMatchObject([{ taskId: 'T' }])
+})

@@ -509,3 +509,44 @@ test('an API that stays down writes one line a request, not one an attempt', asy
   }
   expect((await world.store.get(call.requestId))?.events).toHaveLength(1)
 })
+
+test('a told wait costs neither the window nor the deadline, and an opaque row waits for nothing', async () => {
+  const world = await openWorld()
+  const told = { ...unknown(), retryAfterMs: 30 * 86_400_000 } as Parameters<typeof answer>[1]
+  const keyed = await claimOne(world)
+  const opaque = await claimOne(world, 'opaque')
+  await world.turn({ results: [answer(keyed, told), answer(opaque, told)] })
+  const closesAt = world.clock.now + 23 * 3_600_000
+  expect((await stateOf(world, keyed.requestId))?.nextCheckAt).toBeLessThan(closesAt)
+  expect((await stateOf(world, opaque.requestId))?.nextCheckAt).toBe(world.clock.now)
+})
+
+test('a high-water time far ahead holds a replay no longer than the deadline', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  const db = new Database(world.path)
+  db.prepare('UPDATE store SET high_water_at = high_water_at + 31536000000').run()
+  db.close()
+  await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
+  const row = await stateOf(world, call.requestId)
+  expect(row).toMatchObject({ state: 'unknown', reason: 'clock_behind' })
+  expect(row?.nextCheckAt).toBe(world.clock.now + 86_400_000)
+  world.clock.now += 86_400_000
+  await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'held', reason: 'deadline' })
+})
+
+test('an attempt that was refused with a key keeps the window of the first one, over any pause', async () => {
+  const world = await openWorld()
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, blocked)] })
+  world.clock.now += 22.9 * 3_600_000
+  await world.store.resume('keyed', 'me', world.clock.now)
+  const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(second, unknown())] })
+  world.clock.now += 3_600_000
+  const { calls } = await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' })
+  expect(calls).toEqual([])
+  expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
+})

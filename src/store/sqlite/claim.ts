@@ -136,6 +136,7 @@ export function claimUnknown(
     attempt: row.attempt + 1,
     doubtfulAttempts: [...(decision.patch.doubtfulAttempts ?? row.doubtfulAttempts), row.attempt + 1],
     nonce: newNonce(),
+    isEndObserved: false,
     reason: decision.reason,
     leaseOwner: owner,
     leaseUntil: word.now + input.leaseMs,

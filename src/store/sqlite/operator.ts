@@ -54,6 +54,7 @@ function isAlready(row: TaskState, resolution: Resolution): boolean {
 }
 
 const REOPENED = {
+  taskId: null,
   attempts: 0,
   replays: 0,
   backoffStep: 0,
@@ -62,6 +63,7 @@ const REOPENED = {
   cancelRequested: false,
   ...RELEASED,
   endedAt: null,
+  isEndObserved: false,
   unknownSince: null,
   nextCheckAt: null,
   misses: 0,
@@ -85,11 +87,12 @@ function resolveDoubt(
     const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
     return transition('dead', { patch, unfreeze: true, event })
   }
+  const accepting = resolution.kind === 'retry_accepting_duplicates'
+  if (row.taskId !== null && !accepting) return { refused: `it happened: task ${row.taskId}` }
   const until = (row.endedAt ?? 0) + quietMs(policy)
   if (until > word.now && !options.force) {
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
-  const accepting = resolution.kind === 'retry_accepting_duplicates'
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
   const keepsBytes = !accepting && row.idempotencyKey !== null
   return transition('queued', {
@@ -97,6 +100,8 @@ function resolveDoubt(
     dueAt: word.now,
     unfreeze: !keepsBytes,
     raiseGeneration: accepting,
+    // The task that is known stays on record: the next call makes another one.
+    orphan: row.taskId === null ? null : { attempt: row.attempt, taskId: row.taskId, evidence: row.evidence },
     event,
   })
 }

@@ -39,6 +39,7 @@ export interface TaskStateRow {
   lease_until: number | null
   started_at: number | null
   ended_at: number | null
+  is_end_observed: number
   unknown_since: number | null
   next_check_at: number | null
   misses: number
@@ -76,6 +77,7 @@ export function toTaskState(row: TaskStateRow): TaskState {
     leaseUntil: row.lease_until,
     startedAt: row.started_at,
     endedAt: row.ended_at,
+    isEndObserved: row.is_end_observed === 1,
     unknownSince: row.unknown_since,
     nextCheckAt: row.next_check_at,
     misses: row.misses,
@@ -114,6 +116,7 @@ export function fromTaskState(row: TaskState): Omit<TaskStateRow, 'frozen'> {
     lease_until: row.leaseUntil,
     started_at: row.startedAt,
     ended_at: row.endedAt,
+    is_end_observed: row.isEndObserved ? 1 : 0,
     unknown_since: row.unknownSince,
     next_check_at: row.nextCheckAt,
     misses: row.misses,

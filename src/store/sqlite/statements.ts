@@ -5,7 +5,7 @@ import type Database from 'better-sqlite3'
 const TASK_STATE_COLUMNS = [
   'request_id', 'state', 'target', 'target_version', 'logical_hash', 'priority', 'task_id', 'version', 'attempt', 'nonce',
   'generation', 'idempotency_key', 'attempts', 'replays', 'backoff_step', 'doubtful_attempts', 'executed',
-  'cancel_requested', 'abandoned', 'lease_owner', 'lease_until', 'started_at', 'ended_at', 'unknown_since',
+  'cancel_requested', 'abandoned', 'lease_owner', 'lease_until', 'started_at', 'ended_at', 'is_end_observed', 'unknown_since',
   'next_check_at', 'misses', 'last_miss_at', 'older_answer', 'reason', 'evidence', 'created_at', 'updated_at',
 ] // biome-ignore format: one name after another reads best
 const ASSIGNMENTS = TASK_STATE_COLUMNS.filter((name) => name !== 'request_id').map((name) => `${name} = :${name}`)
@@ -106,7 +106,7 @@ const SQL = {
   claimQueued: row(
     `UPDATE task_state SET state = 'invoking', version = version + 1, attempt = attempt + 1, attempts = attempts + 1,
        target_version = ?, priority = ?, nonce = ?, generation = ?, idempotency_key = ?, lease_owner = ?, lease_until = ?,
-       started_at = COALESCE(started_at, ?), ended_at = NULL, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
+       started_at = COALESCE(started_at, ?), ended_at = NULL, is_end_observed = 0, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
        executed = 0, doubtful_attempts = attempt + 1, frozen = ?, updated_at = ?
      WHERE request_id = ? AND state = 'queued' AND version = ?`,
   ),

@@ -96,6 +96,7 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
     leaseUntil: null,
     startedAt: null,
     endedAt: null,
+    isEndObserved: false,
     unknownSince: null,
     nextCheckAt: null,
     misses: 0,

@@ -151,7 +151,10 @@ function exists(reading: AnswerReading, rule: CompiledRule): Outcome {
   const taskId = (template === null ? null : reading.taskId(template)) ?? (rules.clientId ? facts.key : null)
   // Where nothing is compared, a key of ours is too long to be met by chance.
   const ours = rules.existsOurs === null ? rules.hasKey : reading.holds(rules.existsOurs, 'exists.ours', taskId)
-  return { kind: 'exists', ours, taskId, evidence: reading.evidence(rule.name) }
+  const evidence = reading.evidence(rule.name)
+  // The target gives no ids, so none is missing.
+  if (ours && template === null && taskId === null) return { kind: 'accepted', taskId: null, evidence }
+  return { kind: 'exists', ours, taskId, evidence }
 }
 
 function notStarted(evidence: Outcome['evidence']): Outcome {
@@ -222,7 +225,7 @@ class AnswerReading {
   taskId(template: CompiledTemplate): string | null {
     try {
       const value = template.evaluate({ ...this.facts.scope, response: this.#response })
-      const text = taskIdText(value)
+      const text = taskIdText(value, this.facts.redactor)
       if (text === null && value !== undefined) this.#notes.push('taskId yields no text or whole number')
       return text
     } catch (error) {

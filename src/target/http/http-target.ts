@@ -32,6 +32,8 @@ export interface HttpTargetOptions {
   readonly env: Environment
   readonly clock?: Clock
   readonly connectHook?: ConnectHook
+  /** The store's own: a fingerprint of credentials must not be guessable from the file of another. */
+  readonly accountSalt?: string
 }
 
 /** Throws OnceishError where the description does not compile; opens no connection before the first call. */
@@ -67,7 +69,7 @@ class HttpTarget implements Target {
   readonly #envSecrets: readonly string[]
   #lastRedactor: { readonly id: string; readonly redactor: Redactor } | null = null
 
-  constructor(definition: TargetDefinition, { env, clock, connectHook }: HttpTargetOptions) {
+  constructor(definition: TargetDefinition, { env, clock, connectHook, accountSalt }: HttpTargetOptions) {
     const { name, submit: submitDefinition } = definition
     this.name = name
     this.version = definitionVersion(definition)
@@ -86,7 +88,7 @@ class HttpTarget implements Target {
     this.#lookupRules = definition.lookup === null ? null : compileLookupRules(definition.lookup, this.#rules)
     this.#statusRules = definition.status === null ? null : compileStatusRules(definition.status)
     this.#origin = originOf(submitDefinition.url)
-    this.#account = definition.account ?? accountOf(name, this.#submit, env)
+    this.#account = definition.account ?? accountOf(name, this.#submit, env, accountSalt ?? '')
     this.#envSecrets = secretsOf([this.#submit, this.#lookup?.call, this.#cancel?.call, this.#status?.call], env)
   }
 

@@ -7,6 +7,7 @@ import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
 import type { AnswerRules, CallFacts } from './classify.ts'
 import { evidenceOf } from './evidence.ts'
 import { type ReadAnswer, readAnswer, taskIdText } from './extract.ts'
+import type { Redactor } from './redact.ts'
 import type { Answer, CallVerdict } from './submit.ts'
 
 export interface LookupRules {
@@ -68,7 +69,7 @@ function read(answer: ReadAnswer, rules: LookupRules, facts: CallFacts): Finding
   if (!found && !isListing && response.status !== 404) return undetermined(`status ${response.status}`)
   if (isListing && !answer.readable) return undetermined('the body is not the JSON that its content-type says')
   if (found) {
-    const taskIds = taskIdsOf(rules.taskId.evaluate(scope))
+    const taskIds = taskIdsOf(rules.taskId.evaluate(scope), facts.redactor)
     if (taskIds === null) return undetermined('lookup.taskId yields something that is no task id')
     if (taskIds.length > 0) return { kind: 'tasks', taskIds }
   }
@@ -76,9 +77,9 @@ function read(answer: ReadAnswer, rules: LookupRules, facts: CallFacts): Finding
 }
 
 /** Distinct ids in the answer's order; null where one of them cannot be read. */
-function taskIdsOf(value: unknown): string[] | null {
+function taskIdsOf(value: unknown, redactor: Redactor): string[] | null {
   const values = Array.isArray(value) ? value : value === undefined || value === null ? [] : [value]
-  const texts = values.map(taskIdText)
+  const texts = values.map((one) => taskIdText(one, redactor))
   return texts.includes(null) ? null : [...new Set(texts as string[])]
 }
 

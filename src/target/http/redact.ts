@@ -1,6 +1,6 @@
 // Takes secrets out of whatever may be stored or shown: answers that echo a token, errors that quote a header.
 
-const REDACTED = '[redacted]'
+export const REDACTED = '[redacted]'
 
 /** Shorter ones would blank out half of every text. */
 const SHORTEST_SECRET = 4
@@ -22,7 +22,7 @@ export function createRedactor(secrets: Iterable<string>): Redactor {
   if (forms.length === 0) return { redact: (text) => text, redactHead: (text, chars) => text.slice(0, chars) }
   forms.sort((a, b) => b.length - a.length)
   const longest = forms[0]?.length ?? 0
-  const pattern = new RegExp(forms.map(escapePattern).join('|'), 'g')
+  const pattern = new RegExp(forms.map(escapePattern).join('|'), 'gi')
   return {
     redact: (text) => text.replace(pattern, REDACTED),
     redactHead: (text, chars, isCut) => {
@@ -52,7 +52,20 @@ function formsOf(secret: string): string[] {
   const percent = encodeURIComponent(secret.toWellFormed())
   const lowered = percent.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
   const form = new URLSearchParams([['', secret]]).toString().slice(1)
-  return [secret, json, json.replaceAll('/', '\\/'), percent, lowered, form, ...base64FormsOf(secret)]
+  const hex = Buffer.from(secret, 'utf8').toString('hex')
+  const plain = [secret, json, json.replaceAll('/', '\\/'), percent, lowered, form, encodeURI(secret.toWellFormed())]
+  return [...plain, hex, htmlForm(secret), ...unicodeForms(secret), ...base64FormsOf(secret)]
+}
+
+/** As encoders write JSON that keep to ASCII, or that keep clear of HTML. */
+function unicodeForms(secret: string): string[] {
+  const escape = (text: string) => `\\u${text.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return [/[^ -~]/g, /[^ -~]|[<>&'"+`]/g, /[^ -~]|[<>&'"+`/=]/g].map((pattern) => secret.replace(pattern, escape))
+}
+
+function htmlForm(secret: string): string {
+  const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' }
+  return secret.replace(/[&<>"']/g, (mark) => names[mark] ?? mark)
 }
 
 /** The stretch of base64 that only the secret decides, at each of the three places where it can begin. */

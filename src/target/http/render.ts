@@ -134,11 +134,11 @@ export function freezeCall(
  * Tells accounts apart without keeping anything of their credentials; null where none are known. Over the variables that
  * the secret headers read, not over the headers: these may differ from request to request.
  */
-export function accountOf(target: string, call: CompiledCall, env: Environment): string | null {
+export function accountOf(target: string, call: CompiledCall, env: Environment, salt: string): string | null {
   const names = new Set([...call.secretHeaders.values()].flatMap((template) => [...template.envNames]))
   const credentials = [...names].sort().map((name) => [name, env[name] ?? null])
   if (credentials.every(([, value]) => value === null)) return null
-  const mac = createHmac('sha256', `onceish-account-v1\0${target}`).update(JSON.stringify(credentials))
+  const mac = createHmac('sha256', `onceish-account-v1\0${salt}\0${target}`).update(JSON.stringify(credentials))
   return mac.digest('hex').slice(0, 16)
 }
 

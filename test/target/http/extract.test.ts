@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { parseJson, readAnswer, taskIdText } from '../../../src/target/http/extract.ts'
+import { createRedactor } from '../../../src/target/http/redact.ts'
 
 function bodyOf(text: string, type?: string): unknown {
   const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
   return readAnswer({ status: 200, headers, body: Buffer.from(text) }).response.body
 }
+
+const NOTHING_SECRET = createRedactor([])
 
 describe('reading an answer', () => {
   it.each([
@@ -57,7 +60,7 @@ describe('a task id', () => {
     ['9007199254740993', '9007199254740993'],
     ['x'.repeat(1024), 'x'.repeat(1024)],
   ])('%s is %s', (value, text) => {
-    expect(taskIdText(value)).toBe(text)
+    expect(taskIdText(value, NOTHING_SECRET)).toBe(text)
   })
 
   it.each([
@@ -74,6 +77,6 @@ describe('a task id', () => {
     ['\ud800'],
     ['x'.repeat(1025)],
   ])('%o is none', (value) => {
-    expect(taskIdText(value)).toBeNull()
+    expect(taskIdText(value, NOTHING_SECRET)).toBeNull()
   })
 })

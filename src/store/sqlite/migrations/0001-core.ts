@@ -69,6 +69,7 @@ CREATE TABLE task_state (
   lease_until INTEGER,
   started_at INTEGER,
   ended_at INTEGER,
+  is_end_observed INTEGER NOT NULL DEFAULT 0,
   unknown_since INTEGER,
   next_check_at INTEGER,
   misses INTEGER NOT NULL DEFAULT 0,
