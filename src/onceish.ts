@@ -180,7 +180,7 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules, now }),
     startWorker: (work = {}) => start(work, true),
     startRecovery: (work = {}) => start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...work }, false),
-    dryRun: () => dryRun(store, reconcile, new Set(rules.targetNames), now),
+    dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
     get: (requestId) => store.get(requestId),
     list: (filter) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),

@@ -33,10 +33,18 @@ export function notFound(requestId: number): OnceishError {
   )
 }
 
-export function printApplied(result: OperatorResult & { kind: 'applied' | 'unchanged' }, isJson: boolean): void {
+export function printApplied(
+  result: OperatorResult & { kind: 'applied' | 'unchanged' },
+  isJson: boolean,
+  note = '',
+): void {
   const { requestId, target, state, taskId, version } = result.view
-  if (isJson) printJson({ requestId, result: result.kind, target, state, taskId, version })
-  else print(`request ${requestId} is ${state}${result.kind === 'unchanged' ? ' already: nothing was changed' : ''}`)
+  if (isJson) {
+    printJson({ requestId, result: result.kind, target, state, taskId, version })
+    return
+  }
+  const more = result.kind === 'unchanged' ? ' already: nothing was changed' : ''
+  print(`request ${requestId} is ${state}${more || note}`)
 }
 
 /** Each id gets its word, whatever became of the others. */
@@ -44,12 +52,13 @@ export async function tellEach(
   { isJson }: Context,
   ids: readonly number[],
   tell: (requestId: number) => Promise<OperatorResult>,
+  noteOf: (state: string) => string = () => '',
 ): Promise<void> {
   for (const requestId of new Set(ids)) {
     const result = await tell(requestId)
     try {
       assertApplied(requestId, result)
-      printApplied(result, isJson)
+      printApplied(result, isJson, noteOf(result.view.state))
     } catch (error) {
       process.exitCode = EXIT.failed
       printError(error)

@@ -6,7 +6,7 @@ import type { StoreStatus } from '../store/store.ts'
 import { attentionLines, attentionOf, needsPerson } from './attention.ts'
 import type { Context } from './context.ts'
 import { EXIT } from './exit-codes.ts'
-import { duration, print, printJson, table } from './print.ts'
+import { duration, plural, print, printJson, table } from './print.ts'
 import { type Progress, startProgress } from './progress.ts'
 
 export interface RunOptions {
@@ -24,13 +24,19 @@ export async function runWorker(context: Context, options: RunOptions): Promise<
   const { once, isJson } = context
   const startedAt = performance.now()
   const signals = listenForSignals()
-  const owed = options.ends ? owedRows(servedStates(await once.status(), options.served)) : 0
+  const before = servedStates(await once.status(), options.served)
+  const owed = options.ends ? owedRows(before) : 0
+  if (!isJson) tellDoubt(before, context.config.worker.leaseMs)
   const progress = options.ends
     ? startProgress({ isJson, format: '{bar} {value}/{total} requests{note}', total: owed })
     : null
   try {
     const worker = await options.start((report) => progress && showProgress(progress, report, owed))
-    signals.onFirst(() => void worker.stop().catch(() => {})) // `done` rejects with the same
+    signals.onFirst(() => {
+      const grace = duration(context.config.worker.graceMs)
+      if (!isJson) tell(`stopping: the calls in flight may take up to ${grace}; a second signal ends at once`)
+      void worker.stop().catch(() => {}) // `done` rejects with the same
+    })
     const report = await worker.done
     progress?.stop()
     const status = await once.status()
@@ -40,6 +46,20 @@ export async function runWorker(context: Context, options: RunOptions): Promise<
     progress?.stop()
     signals.release()
   }
+}
+
+/** Whoever starts a worker after a kill must not think that it hangs. */
+function tellDoubt({ invoking = 0, unknown = 0 }: States, leaseMs: number): void {
+  if (invoking > 0) {
+    tell(
+      `${plural(invoking, 'call')} of other workers not settled: a dead one's lease ends within ${duration(leaseMs)}`,
+    )
+  }
+  if (unknown > 0) tell(`${plural(unknown, 'request')} in doubt: "onceish recover --dry-run" says what each waits for`)
+}
+
+function tell(line: string): void {
+  process.stderr.write(`${line}\n`)
 }
 
 /** The first signal asks for a clean stop; the second ends the process at once. */

@@ -22,16 +22,18 @@ type Look = (investigation: Investigation, asked: { readonly isDryRun: true }) =
 export async function* dryRun(
   store: Store,
   reconcile: Look,
-  targets: ReadonlySet<string>,
+  /** Of the present description of each target that the config names. */
+  versions: ReadonlyMap<string, string>,
   now: () => number,
 ): AsyncGenerator<DryRunLine> {
   for (let afterId = 0; ; ) {
     const page = await store.inDoubt(afterId, PAGE)
     for (const investigation of page) {
       afterId = investigation.row.requestId
-      yield targets.has(investigation.row.target)
-        ? await explain(investigation, reconcile, now())
-        : unroutable(investigation)
+      const version = versions.get(investigation.row.target)
+      yield version === undefined
+        ? unroutable(investigation)
+        : await explain(investigation, reconcile, { now: now(), version })
     }
     if (page.length < PAGE) return
   }
@@ -43,13 +45,19 @@ function unroutable({ row }: Investigation): DryRunLine {
   return { requestId, target, state, attempt, unknownSince, would: 'wait', why, nextAt: null }
 }
 
-async function explain(investigation: Investigation, reconcile: Look, now: number): Promise<DryRunLine> {
+async function explain(
+  investigation: Investigation,
+  reconcile: Look,
+  present: { readonly now: number; readonly version: string },
+): Promise<DryRunLine> {
   const { requestId, target, state, attempt, unknownSince, leaseUntil } = investigation.row
   const line = { requestId, target, state, attempt, unknownSince }
-  if (state === 'invoking' && leaseUntil !== null && leaseUntil > now) {
+  if (state === 'invoking' && leaseUntil !== null && leaseUntil > present.now) {
     return { ...line, would: 'wait', why: 'its lease is running', nextAt: leaseUntil }
   }
   const { verdict } = await reconcile(investigation, { isDryRun: true })
   const why = verdict.kind === 'adopt' ? `task ${verdict.taskId}` : verdict.reason
-  return { ...line, would: verdict.kind, why, nextAt: verdict.kind === 'later' ? verdict.at : null }
+  const isOlder = investigation.row.targetVersion !== present.version
+  const told = isOlder ? `${why} (by the description of its call: the config has changed since)` : why
+  return { ...line, would: verdict.kind, why: told, nextAt: verdict.kind === 'later' ? verdict.at : null }
 }

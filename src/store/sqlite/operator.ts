@@ -113,7 +113,7 @@ export function cancel(sql: Statements, requestId: number, word: OperatorWord): 
   return change(sql, requestId, word, (row, view) => {
     if (row.state === 'canceled') return 'unchanged'
     if (isInDoubt(row.state)) return requestCancel(row, word)
-    if (isSettled(row.state)) return { refused: `it is ${view.state}: cancel task ${row.taskId ?? ''} at the API` }
+    if (isSettled(row.state)) return { refused: `cancel task ${row.taskId ?? ''} at the API` }
     if (row.abandoned) return { refused: 'it was abandoned in doubt; purge it instead' }
     return { ...canceled(null, 'canceled'), event: { kind: 'canceled', reason: word.note } }
   })

@@ -109,7 +109,7 @@ function byRule(rule: CompiledRule, reading: AnswerReading): Outcome {
     case 'accepted':
       return accepted(reading, rule.taskId ?? rules.taskId, rule.name)
     case 'exists':
-      return exists(reading, rule)
+      return exists(reading, rule.taskId ?? reading.rules.taskId, rule.name)
     case 'in_flight':
       return { kind: 'in_flight', retryAfterMs: reading.waitMs, evidence: reading.evidence(rule.name) }
     case 'not_executed':
@@ -128,6 +128,7 @@ function byStatus(reading: AnswerReading): Outcome {
   const { rules, status } = reading
   if (rules.limitStatuses.has(status)) return notExecuted(reading, true, 'rateLimit')
   if (rules.success.has(status)) return accepted(reading, rules.taskId, 'success')
+  if (status === 409 && saysOurs(reading)) return exists(reading, rules.taskId, 'default')
   if (REJECTED.has(status)) return { kind: 'rejected', evidence: reading.evidence('default') }
   if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
   if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
@@ -145,13 +146,18 @@ function accepted(reading: AnswerReading, template: CompiledTemplate | null, rul
   return taskId === null ? { kind: 'accepted_without_id', evidence } : { kind: 'accepted', taskId, evidence }
 }
 
-function exists(reading: AnswerReading, rule: CompiledRule): Outcome {
+/** With a client-chosen id, a conflict that passes the target's own check is the thing that we made. */
+function saysOurs(reading: AnswerReading): boolean {
+  const { clientId, existsOurs } = reading.rules
+  return clientId && existsOurs !== null && reading.holds(existsOurs, 'exists.ours')
+}
+
+function exists(reading: AnswerReading, template: CompiledTemplate | null, rule: string): Outcome {
   const { rules, facts } = reading
-  const template = rule.taskId ?? rules.taskId
   const taskId = (template === null ? null : reading.taskId(template)) ?? (rules.clientId ? facts.key : null)
   // Where nothing is compared, a key of ours is too long to be met by chance.
   const ours = rules.existsOurs === null ? rules.hasKey : reading.holds(rules.existsOurs, 'exists.ours', taskId)
-  const evidence = reading.evidence(rule.name)
+  const evidence = reading.evidence(rule)
   // The target gives no ids, so none is missing.
   if (ours && template === null && taskId === null) return { kind: 'accepted', taskId: null, evidence }
   return { kind: 'exists', ours, taskId, evidence }

@@ -260,3 +260,15 @@ describe('an answer that says "exists"', () => {
     expect(outcomeOf(answered(409, body), { outcomes, existsOurs, ...KEYED })).toMatchObject({ kind: 'exists', ours })
   })
 })
+
+describe('409 under a client-chosen id, where no rule speaks of it', () => {
+  const parts: DefinitionParts = { idempotency: { clientId: true }, existsOurs: '{% $response.body.name = $key %}' }
+
+  it('is the thing that we made where the target’s own check says so', () => {
+    expect(outcomeOf(answered(409, { id: 'a', name: KEY }), parts)).toMatchObject({ kind: 'exists', ours: true })
+  })
+
+  it('is unknown where the check says no', () => {
+    expect(outcomeOf(answered(409, { id: 'a', name: 'other' }), parts).kind).toBe('unknown')
+  })
+})
