@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { configFor } from '../support/api.ts'
-import { type Ended, NOWHERE, type Workspace, workspace } from './run-cli.ts'
+import { type Ended, NOWHERE, type Workspace, workspace } from '../support/run-cli.ts'
 
 function expectRefusal({ code, stdout, stderr }: Ended, exit: number, errorCode: string): void {
   expect({ code, stdout }, stderr).toEqual({ code: exit, stdout: '' })

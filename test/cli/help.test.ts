@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { configFor } from '../support/api.ts'
-import { linesOf, NOWHERE, workspace } from './run-cli.ts'
+import { linesOf, NOWHERE, workspace } from '../support/run-cli.ts'
 
 const COMMANDS =
   'init migrate targets enqueue work recover status list show retry resolve cancel orphans pause resume'.split(' ')

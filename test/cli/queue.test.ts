@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { configFor } from '../support/api.ts'
-import { linesOf, MAIN, NOWHERE, startCli, workspace } from './run-cli.ts'
+import { linesOf, MAIN, NOWHERE, startCli, workspace } from '../support/run-cli.ts'
 
 const MESSAGE = ['enqueue', '--target', 'messages', '--payload']
 

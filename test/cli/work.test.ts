@@ -1,8 +1,8 @@
 // Work, recover, signals, and a person's word, against the sample API.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { ended, linesOf, NOWHERE, startCli, type Workspace, workspace } from '../support/run-cli.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ended, linesOf, NOWHERE, startCli, type Workspace, workspace } from './run-cli.ts'
 
 let api: Api
 let lastN = 0
@@ -173,4 +173,19 @@ describe('dead requests', () => {
       told: { requestId: id, result: 'applied', state: 'ready' },
     })
   })
+})
+
+test('a row in doubt whose target left the config is told by status, by recover and by a dry run', async () => {
+  const space = workspace(configFor(api.origin))
+  await space.cli(['enqueue', '--target', 'renders', '--payload', '{"n":"left","fault":"hang_after"}'])
+  const worker = startCli(space.folder, ['work'])
+  const end = ended(worker)
+  await waitFor(async () => (await api.oracle()).effects.some((effect) => effect.n === 'left'), { what: 'the effect' })
+  worker.kill('SIGKILL')
+  await end
+  space.write('onceish.config.json', JSON.stringify(configFor(api.origin, { targets: { renders: undefined } })))
+  expect((await space.json<{ unroutable: number }>(['status'])).unroutable).toBe(1)
+  const dry = linesOf((await space.cli(['recover', '--dry-run', '--json'])).stdout)
+  expect(dry).toMatchObject([{ requestId: 1, would: 'wait', why: 'the config names no such target' }])
+  expect((await space.cli(['recover'])).code).toBe(3)
 })

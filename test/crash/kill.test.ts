@@ -1,7 +1,6 @@
 // A worker is really killed at each moment of a call, for all four kinds at once; effects are counted outside of it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -42,7 +41,7 @@ async function openCase(fault: string): Promise<Case> {
 }
 
 async function enqueue(shop: Shop, requests: readonly object[]): Promise<void> {
-  writeFileSync(join(shop.folder, 'jobs.ndjson'), requests.map((request) => JSON.stringify(request)).join('\n'))
+  shop.write('jobs.ndjson', requests.map((request) => JSON.stringify(request)).join('\n'))
   const { code, stderr } = await shop.run('enqueue', '--file', 'jobs.ndjson')
   if (code !== 0) throw new Error(stderr)
 }

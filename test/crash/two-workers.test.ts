@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Api, configFor, startApi } from '../support/api.ts'
 import { openShop } from '../support/cli.ts'
@@ -17,7 +15,7 @@ test('two workers on one file share 5,000 requests; none is called twice and nob
   const worker = { concurrency: 32, leaseMs: 40_000, graceMs: 1000 }
   const shop = openShop(configFor(api.origin, { worker, targets: { renders } }))
   const lines = Array.from({ length: 5000 }, (_, n) => JSON.stringify({ payload: { n: `shared-${n}` } }))
-  writeFileSync(join(shop.folder, 'jobs.ndjson'), lines.join('\n'))
+  shop.write('jobs.ndjson', lines.join('\n'))
   expect(await shop.json('enqueue', '--target', 'renders', '--file', 'jobs.ndjson')).toMatchObject({ enqueued: 5000 })
   const workers = [shop.start('work', '--drain', '--json'), shop.start('work', '--drain', '--json')]
   const ended = await Promise.all(workers.map((worker) => worker.ended))

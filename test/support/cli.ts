@@ -1,77 +1,34 @@
-// The command line as users start it: the built file in a process of its own.
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
-import { onTestFinished } from 'vitest'
+// A workspace as the crash tests want it: workers that go on, are killed, and are asked about.
+
 import type { RawConfig } from './api.ts'
-import { tempDir } from './temp-dir.ts'
+import { type Ended, ended, linesOf, startCli, workspace } from './run-cli.ts'
 
-const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
-
-export interface Ended {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-  readonly stdout: string
-  readonly stderr: string
-}
-
-export interface RunningCli {
+interface RunningCli {
   readonly pid: number
-  readonly child: ChildProcessByStdio<null, Readable, Readable>
   readonly ended: Promise<Ended>
   kill(signal: NodeJS.Signals): void
 }
 
 export interface Shop {
   readonly folder: string
-  readonly storePath: string
+  write(name: string, content: string): string
   start(...args: string[]): RunningCli
   run(...args: string[]): Promise<Ended>
   json<T>(...args: string[]): Promise<T>
   lines<T>(...args: string[]): Promise<T[]>
 }
 
-/** A folder with a config, where commands are run. */
 export function openShop(config: RawConfig): Shop {
-  const folder = tempDir()
-  writeFileSync(join(folder, 'onceish.config.json'), JSON.stringify(config))
-  const start = (...args: string[]) => startCli(folder, args)
-  const run = (...args: string[]) => start(...args).ended
+  const { folder, cli, write } = workspace(config)
   return {
     folder,
-    storePath: join(folder, 'onceish.db'),
-    start,
-    run,
-    json: async (...args) => JSON.parse((await run(...args, '--json')).stdout),
-    lines: async (...args) =>
-      (await run(...args, '--json')).stdout
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line)),
+    write,
+    start: (...args) => {
+      const child = startCli(folder, args)
+      return { pid: child.pid ?? 0, ended: ended(child), kill: (signal) => void child.kill(signal) }
+    },
+    run: (...args) => cli(args),
+    json: async (...args) => JSON.parse((await cli([...args, '--json'])).stdout),
+    lines: async <T>(...args: string[]) => linesOf((await cli([...args, '--json'])).stdout) as T[],
   }
-}
-
-function startCli(folder: string, args: readonly string[]): RunningCli {
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    cwd: folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, LOG_LEVEL: 'warn' },
-  })
-  let stdout = ''
-  let stderr = ''
-  child.stdout.on('data', (chunk) => {
-    stdout += chunk
-  })
-  child.stderr.on('data', (chunk) => {
-    stderr += chunk
-  })
-  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }))
-  onTestFinished(async () => {
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
-    await ended
-  })
-  return { pid: child.pid ?? 0, child, ended, kill: (signal) => void child.kill(signal) }
 }

@@ -110,7 +110,7 @@ function resolveDoubt(
 const BY_WORD: Evidence = { phase: 'unanswered', rule: 'resolve' }
 
 export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
-  return change(sql, requestId, word, (row, view) => {
+  return change(sql, requestId, word, (row) => {
     if (row.state === 'canceled') return 'unchanged'
     if (isInDoubt(row.state)) return requestCancel(row, word)
     if (isSettled(row.state)) return { refused: `cancel task ${row.taskId ?? ''} at the API` }

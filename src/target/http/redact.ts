@@ -59,8 +59,13 @@ function formsOf(secret: string): string[] {
 
 /** As encoders write JSON that keep to ASCII, or that keep clear of HTML. */
 function unicodeForms(secret: string): string[] {
-  const escape = (text: string) => `\\u${text.charCodeAt(0).toString(16).padStart(4, '0')}`
-  return [/[^ -~]/g, /[^ -~]|[<>&'"+`]/g, /[^ -~]|[<>&'"+`/=]/g].map((pattern) => secret.replace(pattern, escape))
+  const escaped = (text: string) => `\\u${text.charCodeAt(0).toString(16).padStart(4, '0')}`
+  const ascii = JSON.stringify(secret)
+    .slice(1, -1)
+    .replace(/[^ -~]/g, escaped)
+  const withBackslashes = secret.replaceAll('\\', '\\\\')
+  const clear = [/[^ -~]|[<>&'"+`]/g, /[^ -~]|[<>&'"+`/=]/g].map((marks) => withBackslashes.replace(marks, escaped))
+  return [ascii, ...clear]
 }
 
 function htmlForm(secret: string): string {

@@ -17,6 +17,13 @@ describe('redaction', () => {
     ['in base64 behind a name', Buffer.from(`user:${SECRET}`).toString('base64')],
     ['in base64 behind two letters', Buffer.from(`ab${SECRET}:x`).toString('base64')],
     ['in base64url', Buffer.from(SECRET).toString('base64url')],
+    ['in hex', Buffer.from(SECRET).toString('hex').toUpperCase()],
+    ['in capitals', SECRET.toUpperCase()],
+    ['in HTML', SECRET.replaceAll('"', '&quot;')],
+    [
+      'with JSON escapes that keep clear of HTML',
+      JSON.stringify(SECRET).replaceAll('\\"', '\\u0022').replaceAll('+', '\\u002B').replaceAll('\\\\', '\\\\'),
+    ],
   ])('takes out a secret %s', (_, echoed) => {
     const redacted = createRedactor([SECRET]).redact(`before ${echoed} after`)
     expect(redacted).toMatch(/^before .*\[redacted\].* after$/)

@@ -6,14 +6,15 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
-import { configFor, type RawConfig } from '../support/api.ts'
-import { tempDir } from '../support/temp-dir.ts'
+import { configFor, type RawConfig } from './api.ts'
+import { tempDir } from './temp-dir.ts'
 
 export const MAIN = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
 if (!existsSync(MAIN)) throw new Error(`${MAIN} is not there: run "npm run build" first`)
 
 export interface Ended {
   readonly code: number | null
+  readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
 }
@@ -67,8 +68,12 @@ export function startCli(folder: string, args: readonly string[], { env = {}, st
 }
 
 export async function ended(child: ReturnType<typeof startCli>): Promise<Ended> {
-  const [stdout, stderr, [code]] = await Promise.all([textOf(child.stdout), textOf(child.stderr), once(child, 'close')])
-  return { code: code as number | null, stdout, stderr }
+  const [stdout, stderr, [code, signal]] = await Promise.all([
+    textOf(child.stdout),
+    textOf(child.stderr),
+    once(child, 'close'),
+  ])
+  return { code: code as number | null, signal: signal as NodeJS.Signals | null, stdout, stderr }
 }
 
 async function textOf(stream: Readable): Promise<string> {
