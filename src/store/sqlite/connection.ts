@@ -2,7 +2,7 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
-import { OnceishError } from '../../core/errors.ts'
+import { invariant, OnceishError } from '../../core/errors.ts'
 
 export type Connection = Database.Database
 
@@ -29,6 +29,8 @@ export async function connect(path: string, options: { create: boolean }): Promi
     connection.pragma(`busy_timeout = ${BUSY_TIMEOUT_MS}`)
     await setJournalMode(connection, path)
     connection.pragma('synchronous = FULL')
+    const FULL = 2
+    invariant(connection.pragma('synchronous', { simple: true }) === FULL, 'synchronous=FULL was not taken')
     connection.pragma('journal_size_limit = 67108864')
     connection.pragma('temp_store = MEMORY')
     return connection

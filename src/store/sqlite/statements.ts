@@ -46,7 +46,7 @@ function overviewOf(where: string): string {
   return `SELECT ${OVERVIEW_COLUMNS} FROM ${join} WHERE ${where}`
 }
 
-const SQL = {
+export const SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
   facts: row('SELECT schema_version, namespace, incarnation, high_water_at FROM store WHERE id = 1'),

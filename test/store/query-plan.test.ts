@@ -1,0 +1,42 @@
+// The hot statements must go by their index, whatever the tables hold: a scan here is a worker that slows with its backlog.
+import Database from 'better-sqlite3'
+import { expect, test } from 'vitest'
+import { SQL } from '../../src/store/sqlite/statements.ts'
+import { openWorld } from '../support/store.ts'
+
+const HOT: Record<string, RegExp> = {
+  laneHead: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)>/,
+  dueWaiting: /SEARCH waiting USING PRIMARY KEY \(due_at<\?\)/,
+  nextWaitingAt: /SEARCH waiting/,
+  expiredLeases: /SEARCH task_state USING INDEX task_state_invoking \(lease_until<\?\)/,
+  nextLeaseEnd: /task_state_invoking/,
+  invokingOf: /task_state_invoking/,
+  dueUnknown: /SEARCH task_state USING INDEX task_state_unknown \(next_check_at<\?\)/,
+  dueTracked: /SEARCH task_state USING INDEX task_state_tracked \(next_check_at<\?\)/,
+  nextUnknownAt: /task_state_unknown/,
+  nextTrackedAt: /task_state_tracked/,
+  submitIfInvoking: /SEARCH task_state USING INTEGER PRIMARY KEY/,
+  renewIfHeld: /SEARCH task_state USING INTEGER PRIMARY KEY/,
+  deleteRequest: /SEARCH requests USING INTEGER PRIMARY KEY/,
+  claimable: /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH task_state USING INTEGER PRIMARY KEY/,
+  findHash: /SEARCH logical_hashes USING PRIMARY KEY/,
+  overview: /^(?![\s\S]*SCAN)[\s\S]*INTEGER PRIMARY KEY/,
+}
+
+test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async (name, plan) => {
+  const world = await openWorld()
+  const db = new Database(world.path)
+  const { text } = SQL[name as keyof typeof SQL]
+  const parameters = text.includes(':id') ? [{ id: 1 }] : [...text.matchAll(/\?/g)].map(() => 1)
+  const explain = () =>
+    (db.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...parameters) as { detail: string }[])
+      .map((row) => row.detail)
+      .join('\n')
+  expect(explain()).toMatch(plan)
+  for (let n = 0; n < 30; n++) await world.enqueue({ n }, { dueAt: n % 2 === 0 ? null : world.clock.now + 1000 })
+  await world.turn({ slots: 5 })
+  db.exec('ANALYZE')
+  expect(explain()).toMatch(plan)
+  db.close()
+  await world.store.close()
+})
