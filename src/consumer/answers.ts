@@ -24,9 +24,19 @@ export function createAnswers(place: SpillPlace | null, isKnown: (target: string
   let spilled = 0
   let taken: SpilledFile[] = []
 
+  /** The files are a net below the store: trouble with them is told and ends nothing; settling an answer twice is harmless. */
+  function attempt<T>(what: string, work: () => T): T | null {
+    try {
+      return work()
+    } catch (error) {
+      log.error({ err: error }, `${what} failed`)
+      return null
+    }
+  }
+
   function takeOver(): void {
     if (place === null || taken.length > 0) return
-    for (const file of takeSpills(place)) {
+    for (const file of attempt('reading spills', () => takeSpills(place)) ?? []) {
       const mine = file.results.filter(({ target }) => isKnown(target))
       const left = file.unreadable + file.results.length - mine.length
       log.info({ file: file.path, answers: mine.length, left }, 'taking over spilled answers')
@@ -45,9 +55,10 @@ export function createAnswers(place: SpillPlace | null, isKnown: (target: string
     },
     settled: (count) => {
       waiting = waiting.slice(count)
-      if (place !== null && spilled > 0 && count >= spilled) clearSpill(place)
+      const isOwnOver = place !== null && spilled > 0 && count >= spilled
+      if (isOwnOver) attempt('clearing the spill', () => clearSpill(place))
       spilled = Math.max(0, spilled - count)
-      for (const file of taken) removeSpill(file)
+      for (const file of taken) attempt('removing a spill', () => removeSpill(file))
       taken = []
     },
     spill: () => {

@@ -11,6 +11,8 @@ export interface HeldLease {
   written(): void
 }
 
+const SHORTEST_RENEWAL_MS = 200
+
 export interface LeaseOptions {
   readonly clock: Clock
   readonly grantedAt: Instant
@@ -32,7 +34,9 @@ export function holdLease(options: LeaseOptions): HeldLease {
     },
     // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.
     renewInMs: () =>
-      isLost ? Number.POSITIVE_INFINITY : (isWritten ? leaseMs : leaseMs - timeoutMs) / 2 - elapsedMs(),
+      isLost
+        ? Number.POSITIVE_INFINITY
+        : Math.max(isWritten ? leaseMs : leaseMs - timeoutMs, SHORTEST_RENEWAL_MS) / 2 - elapsedMs(),
     renewed: (at) => {
       grantedAt = at
     },

@@ -1,6 +1,6 @@
 // Answers that the store cannot take (a full disk) are written to a synced file beside it, one checked line each, so that
 // not even the death of this process forgets what an API said. Any worker takes them over as late answers.
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import {
   appendFileSync,
   closeSync,
@@ -76,7 +76,8 @@ function ownPath({ storePath, boot }: SpillPlace): string {
 }
 
 function takeSpill(found: string, place: SpillPlace): SpilledFile[] {
-  const path = found.replace(/(\.taken-[0-9a-f]+)?\.ndjson$/, `.taken-${place.boot}.ndjson`)
+  // A name of its own each time: one file must never be renamed onto another.
+  const path = found.replace(/(\.taken-[\w-]+)?\.ndjson$/, `.taken-${place.boot}-${randomUUID()}.ndjson`)
   try {
     renameSync(found, path)
   } catch (error) {

@@ -12,6 +12,7 @@ import type {
   ClaimedCall,
   Investigation,
   Preparation,
+  SettledRow,
   Store,
   TrackedTask,
   WorkerLife,
@@ -67,6 +68,8 @@ const POLL_MS = 25
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
 const MAX_TROUBLE_MS = 5000
+const LIMITED_RETRY_MS = 250
+const SAVE_WITHIN_MS = 500
 
 export function startWorker(options: WorkerOptions): Worker {
   const loop = createLoop(options)
@@ -98,6 +101,9 @@ function createLoop(options: WorkerOptions) {
   const changedElsewhere = store.watchChanges(serves)
   let answers = createAnswers(null, () => false, log)
   let verdicts: Reconciliation[] = []
+  /** Verdicts that a limit turned away: they go first in whatever turn comes next, at the latest after `LIMITED_RETRY_MS`. */
+  let limited: Reconciliation[] = []
+  let limitedUntil = 0
   let trackings: Tracking[] = []
   let spillScanAt = 0
   let mayHaveWork = true
@@ -119,14 +125,17 @@ function createLoop(options: WorkerOptions) {
           await tryTurn()
           // Answers that arrived meanwhile join the next turn.
           await new Promise<void>((resolve) => setImmediate(resolve))
-        } else if (await isFinished()) {
+        } else if (await bearing(isFinished, false)) {
           break
         } else {
-          await rest()
+          await bearing(rest, undefined)
         }
       }
       if (troubles === 0) await store.releaseChecks(life, clock.wallNow())
       return tally.report()
+    } catch (error) {
+      await saveAnswers()
+      throw error
     } finally {
       stopListening()
       for (const abort of checks) abort.abort(new Error('the worker ended'))
@@ -144,7 +153,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function freeChecks(): number {
-    return Math.min(MAX_CHECKS, concurrency) - checks.size - verdicts.length - trackings.length
+    return Math.min(MAX_CHECKS, concurrency) - checks.size - verdicts.length - limited.length - trackings.length
   }
 
   function takesWork(): boolean {
@@ -152,7 +161,8 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    const hasNews = answers.waiting.length > 0 || trackings.length > 0 || takeVerdicts().taken.length > 0
+    const isLimitOver = limited.length > 0 && stopping === null && clock.monotonicNow() >= limitedUntil
+    const hasNews = isLimitOver || answers.waiting.length > 0 || trackings.length > 0 || takeVerdicts().taken.length > 0
     if (troubles > 0 || hasNews || renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
@@ -179,7 +189,7 @@ function createLoop(options: WorkerOptions) {
     if (running.size > 0 || answers.waiting.length > 0) return false
     if (stopping !== null) return true
     const { drain, claimsReady } = options
-    if (drain === null || checks.size > 0 || verdicts.length > 0 || trackings.length > 0) return false
+    if (drain === null || checks.size + verdicts.length + limited.length + trackings.length > 0) return false
     // Recovery ends with what was in doubt when it began: calls that others begin meanwhile are theirs.
     const claimedBefore = claimsReady ? Number.MAX_SAFE_INTEGER : startedAt
     const { queued, inDoubt } = await store.drainStatus(serves, clock.wallNow() + drain.horizonMs, claimedBefore)
@@ -204,15 +214,34 @@ function createLoop(options: WorkerOptions) {
   }
 
   async function tryTurn(): Promise<void> {
-    try {
+    const isDone = await bearing(async () => {
       await turn()
-      if (troubles > 0) log.info({ troubles }, 'the store takes writes again')
+      return true
+    }, false)
+    if (!isDone) mayHaveWork = true
+    else if (troubles > 0) {
+      log.info({ troubles }, 'the store is well again')
       troubles = 0
+    }
+  }
+
+  /** What the machine does to the store passes, or a person mends it; everything else ends the worker. */
+  async function bearing<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
+    try {
+      return await work()
     } catch (error) {
-      mayHaveWork = true
       if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_IO_FAILED', 'STORE_UNWRITABLE')) throw error
       await bearTrouble(error)
+      return otherwise
     }
+  }
+
+  /** The worker ends by an error: its calls are ended, and what they and others were answered goes to disk. */
+  async function saveAnswers(): Promise<void> {
+    for (const { abort } of running.values()) abort.abort(new Error('the worker broke off'))
+    const until = clock.monotonicNow() + SAVE_WITHIN_MS
+    while (running.size > 0 && clock.monotonicNow() < until) await wake.wait(SAVE_WITHIN_MS)
+    answers.spill()
   }
 
   /** Nothing is claimed while the store takes no writes; answers are kept in memory and, if it can be, on disk. */
@@ -229,7 +258,9 @@ function createLoop(options: WorkerOptions) {
     const { taken, kept } = takeVerdicts()
     const told = trackings
     const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
-    const slots = freeSlots() - taken.filter(isCall).length
+    const offered = stopping === null && freeSlots() > 0 ? limited : []
+    // What this turn records no longer takes a slot.
+    const checkSlots = freeChecks() + taken.length + told.length + offered.length
     let grantedAt: Instant = instantOf(clock)
     // Whoever makes work while this turn runs is heard after it.
     mayHaveWork = troubles > 0
@@ -243,19 +274,21 @@ function createLoop(options: WorkerOptions) {
       leaseMs,
       results,
       renewals: renewals.map(({ call }) => call),
-      reconciliations: taken,
+      reconciliations: [...offered, ...taken],
       trackings: told,
       claim: {
-        slots: takesWork() && options.claimsReady ? Math.max(0, slots) : 0,
+        slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots()) : 0,
         targets: claimTargets,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, freeChecks()) : 0, targets: serves },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves },
       policyOf,
       random: Math.random,
     })
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)
+    limited = turnedAway([...offered, ...taken], result.reconciled).concat(limited.slice(offered.length))
+    limitedUntil = clock.monotonicNow() + LIMITED_RETRY_MS
     verdicts = kept.concat(verdicts.slice(taken.length + kept.length))
     trackings = trackings.slice(told.length)
     mayHaveWork ||= result.more
@@ -309,12 +342,16 @@ function createLoop(options: WorkerOptions) {
   function startCheck<T>(check: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
     const abort = new AbortController()
     checks.add(abort)
-    void check(abort.signal).then((found) => {
+    const end = (): boolean => {
       checks.delete(abort)
-      if (abort.signal.aborted) return
-      keep(found)
       wake.signal()
-    })
+      return !abort.signal.aborted
+    }
+    void check(abort.signal).then(
+      (found) => end() && keep(found),
+      (error) =>
+        end() && log.error({ err: error }, 'a check broke off: its row is looked into again when its lease is over'),
+    )
   }
 
   function takeOverSpills(): void {
@@ -330,6 +367,10 @@ function createLoop(options: WorkerOptions) {
   }
 
   return { run, stop, report: tally.report }
+}
+
+function turnedAway(offered: readonly Reconciliation[], rows: readonly SettledRow[]): Reconciliation[] {
+  return offered.filter((_, i) => rows[i]?.applied === false && rows[i]?.reason === 'limited')
 }
 
 function isCall(reconciliation: Reconciliation): boolean {

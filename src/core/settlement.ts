@@ -75,7 +75,9 @@ export const RELEASED = { leaseOwner: null, leaseUntil: null } as const
 
 /** What `result` does to `row`, whoever's it is now. */
 export function decideSettlement(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
-  if (isSettled(row.state)) return confirmOrOrphan(row, result)
+  // A row that is being canceled knows its task too: no newer answer may take its place.
+  const knowsTask = isInDoubt(row.state) && row.taskId !== null
+  if (isSettled(row.state) || knowsTask) return confirmOrOrphan(row, result)
   const isNewest = row.attempt === result.attempt && row.nonce === result.nonce
   // Of a row that is queued again or ended, also the newest attempt's answer comes too late to settle it.
   return isNewest && isInDoubt(row.state) ? settleNewest(row, result, context) : settleOlder(row, result, context)
@@ -146,6 +148,16 @@ function noteExecuted(row: TaskState, result: AttemptResult): Decision {
   return transition('held', { patch: { ...patch, reason: 'executed_without_id' }, event: lateAnswer(result) })
 }
 
+/** The end of the newest attempt is known better now; misses before it prove nothing. */
+function noteEnd(row: TaskState, result: AttemptResult): Decision {
+  if (row.state !== 'unknown' || row.isEndObserved) return { kind: 'ignored', why: 'known', orphan: null }
+  const endedAt = Math.max(result.endedAt, row.endedAt ?? 0)
+  return transition('unknown', {
+    patch: { endedAt, isEndObserved: true, misses: 0, lastMissAt: null },
+    event: lateAnswer(result),
+  })
+}
+
 function lateAnswer(result: AttemptResult): EventDraft {
   const { outcome, attempt } = result
   return { kind: 'late_answer', reason: outcome.kind, detail: { attempt, outcome } }
@@ -166,7 +178,7 @@ function settleNewest(row: TaskState, result: AttemptResult, context: SettleCont
       return hold(row, result, 'mismatch')
     case 'unknown':
       if (row.state === 'invoking') return doubt(row, result, context, 'unknown')
-      return outcome.executed ? noteExecuted(row, result) : { kind: 'ignored', why: 'known', orphan: null }
+      return outcome.executed ? noteExecuted(row, result) : noteEnd(row, result)
     case 'not_executed':
     case 'rejected':
     case 'blocked':
@@ -212,6 +224,9 @@ function doubt(row: TaskState, result: AttemptResult, context: SettleContext, re
       executed: row.executed || showsExecuted(result.outcome),
       endedAt: Math.max(result.endedAt, row.endedAt ?? 0),
       isEndObserved: true,
+      // What was missed before the attempt was over is no miss of it.
+      misses: 0,
+      lastMissAt: null,
       unknownSince: row.unknownSince ?? context.now,
       nextCheckAt: firstCheckAt(row, result.outcome, context),
       backoffStep: row.backoffStep + 1,
@@ -262,6 +277,8 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
   if (row.olderAnswer !== null)
     return settleOn({ ...row, olderAnswer: null }, row.olderAnswer, context, 'older_attempt')
   if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
+  // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
+  if (row.executed) return doubt(row, result, context, 'executed_without_id')
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
   if (outcome.kind === 'rejected') return dead(outcome.evidence, 'rejected', row.attempts)
   return requeue(row, result, context)

@@ -49,7 +49,7 @@ export function createReconciler(options: ReconcilerOptions) {
 
   /** Never rejects. */
   return async function reconcile(investigation: Investigation, asked: ReconcileRequest = {}): Promise<Reconciliation> {
-    const { row } = investigation
+    const { row, prepared } = investigation
     const told = (policy: TargetPolicy, verdict: ReconciliationVerdict): Reconciliation => ({
       requestId: row.requestId,
       target: row.target,
@@ -59,19 +59,19 @@ export function createReconciler(options: ReconcilerOptions) {
     })
     const present = registry.get(row.target)
     const frozen = registry.at(row.target, row.targetVersion, investigation.description)
-    if (frozen === undefined || investigation.prepared === null) return told(NO_POLICY, hold('description_missing'))
+    if (frozen === undefined || prepared === null) return told(NO_POLICY, hold('description_missing'))
     const policy = stricterPolicy(frozen.policy, present?.policy ?? frozen.policy)
-    const current: Case = {
-      row,
-      policy,
-      target: frozen,
-      prepared: investigation.prepared,
-      input: lookupInput(row, investigation.payload, investigation.prepared),
-      isSameOrigin: (present ?? frozen).sameOrigin(investigation.prepared),
-      windowClock: await options.windowClock(),
-      asked,
-    }
     try {
+      const current: Case = {
+        row,
+        policy,
+        target: frozen,
+        prepared,
+        input: lookupInput(row, investigation.payload, prepared),
+        isSameOrigin: (present ?? frozen).sameOrigin(prepared),
+        windowClock: await options.windowClock(),
+        asked,
+      }
       return told(policy, await climb(current))
     } catch (error) {
       const evidence: Evidence = {

@@ -392,3 +392,83 @@ test('with concurrency 1 submitted tasks are asked about all the same', async ()
   })
   await waitFor(async () => (await once.get(1))?.state === 'succeeded', { what: 'the end of the task' })
 })
+
+test('with concurrency 1 every row in doubt is looked into, one after the other', async () => {
+  const once = await open()
+  await once.enqueueMany(
+    Array.from({ length: 12 }, () => ({ target: 'messages', payload: { n: fresh(), fault: 'reset_after' } })),
+  )
+  const worker = await once.startWorker({ ...DRAIN, concurrency: 1 })
+  await worker.done
+  expect((await once.status()).states).toEqual({ held: 12 })
+})
+
+test('with concurrency 1 a replay that is turned away does not keep ready requests of other targets waiting', async () => {
+  const once = await open()
+  const n = fresh()
+  await once.enqueue({ target: 'renders', payload: { n, fault: 'hang_after' }, priority: 9 })
+  await once.enqueueMany(Array.from({ length: 5 }, () => ({ target: 'messages', payload: { n: fresh() } })))
+  const worker = await once.startWorker({ concurrency: 1 })
+  onTestFinished(async () => {
+    await worker.stop()
+  })
+  await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
+  await once.pause('renders')
+  await waitFor(async () => (await once.status()).states.submitted === 5, { what: 'the others' })
+})
+
+test('a replay goes before new requests where a limit leaves room for one', async () => {
+  const once = await open({ targets: { renders: { limits: { concurrency: 1 } } } })
+  const n = fresh()
+  await once.enqueue({ target: 'renders', payload: { n, fault: 'reset_after' }, priority: 9 })
+  const others = Array.from({ length: 60 }, fresh)
+  await once.enqueueMany(others.map((other) => ({ target: 'renders', payload: { n: other, fault: 'slow:20' } })))
+  const worker = await once.startWorker(DRAIN)
+  await worker.done
+  const order = (await api.oracle()).calls.filter((call) => call.n === n || others.includes(call.n as number))
+  const replay = order.map((call) => call.n).lastIndexOf(n)
+  expect(replay).toBeGreaterThan(0)
+  expect(replay).toBeLessThan(50)
+})
+
+test('trouble with a read ends no worker and loses no answer', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  const once = await open({}, path)
+  await once.enqueue({ target: 'messages', payload: { n: fresh(), fault: 'slow:200' } })
+  let failures = 3
+  const shaky: Store = {
+    ...store,
+    watchChanges: (targets) => {
+      const changed = store.watchChanges(targets)
+      return async (now) => {
+        if (failures-- > 0) throw new OnceishError('STORE_IO_FAILED', 'a read failed')
+        return changed(now)
+      }
+    },
+  }
+  const worker = handMadeWorker(shaky, configFor(api.origin), DRAIN)
+  await worker.done
+  await worker.closeTargets()
+  expect((await once.status()).states).toEqual({ submitted: 1 })
+})
+
+test('a worker that breaks off writes what it was answered to disk, and the next one settles it', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  const once = await open({}, path)
+  await once.enqueue({ target: 'messages', payload: { n: fresh() } })
+  const broken: Store = {
+    ...store,
+    turn: (input) =>
+      input.results.length > 0 ? Promise.reject(new OnceishError('INVARIANT_BROKEN', 'broken')) : store.turn(input),
+  }
+  const worker = handMadeWorker(broken, configFor(api.origin))
+  await expect(worker.done).rejects.toMatchObject({ code: 'INVARIANT_BROKEN' })
+  await worker.closeTargets()
+  const next = await once.startWorker(DRAIN)
+  await next.done
+  expect((await once.status()).states).toEqual({ submitted: 1 })
+})

@@ -229,3 +229,39 @@ test('a held row that knows its task is not "not executed"; a second call puts t
   expect(again).toMatchObject({ kind: 'applied', view: { state: 'ready', taskId: null } })
   expect(await world.store.orphans(10)).toMatchObject([{ taskId: 'T' }])
 })
+
+test('a task that a late answer named is not "not executed", and stays on record where the row goes on without it', async () => {
+  const world = await openWorld()
+  const first = await hold(world)
+  await world.store.resolve(first.requestId, { kind: 'not_executed' }, word(world), ALWAYS)
+  const second = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(first, accepted('T1')), answer(second, unknown())] })
+  expect(await world.store.resolve(first.requestId, { kind: 'not_executed' }, word(world), ALWAYS)).toMatchObject({
+    kind: 'refused',
+    why: 'it happened: task T1',
+  })
+  await world.store.resolve(first.requestId, { kind: 'abandon' }, word(world), ALWAYS)
+  expect(await world.store.orphans(5)).toMatchObject([{ taskId: 'T1' }])
+})
+
+test('"not executed" of a request that is to be canceled cancels it: no call follows', async () => {
+  const world = await openWorld()
+  const { requestId } = await hold(world)
+  await world.store.cancel(requestId, word(world))
+  const said = () => world.store.resolve(requestId, { kind: 'not_executed' }, word(world), ALWAYS)
+  expect(await said()).toMatchObject({ kind: 'applied', view: { state: 'canceled' } })
+  expect(await said()).toMatchObject({ kind: 'unchanged' })
+  expect((await world.turn({ slots: 1 })).calls).toEqual([])
+})
+
+test('"it happened" ends a row whose known task could not be canceled', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  await world.store.cancel(call.requestId, word(world))
+  await world.turn({ results: [answer(call, accepted('T'))] })
+  const happened: Resolution = { kind: 'task_id', taskId: 'T' }
+  expect(await world.store.resolve(call.requestId, happened, word(world), ALWAYS)).toMatchObject({
+    kind: 'applied',
+    view: { state: 'submitted', taskId: 'T' },
+  })
+})

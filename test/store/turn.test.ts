@@ -452,7 +452,8 @@ test('replays are charged to the limits like first calls', async () => {
   await world.turn({ results: [answer(call, unknown())] })
   const limited = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
   expect(limited.calls).toEqual([])
-  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'limited' })
+  // Nothing is written, so the same verdict can be offered again.
+  expect(limited.reconciled[0]).toMatchObject({ applied: false, reason: 'limited' })
   world.clock.now += 1000
   const open = await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
   expect(open.calls).toHaveLength(1)
@@ -549,4 +550,62 @@ test('an attempt that was refused with a key keeps the window of the first one, 
   const { calls } = await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' })
   expect(calls).toEqual([])
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
+})
+
+test('what an earlier answer showed to have happened is not called again, whatever the newer attempt was refused', async () => {
+  for (const refusal of [notExecuted(), rejected]) {
+    const world = await openWorld()
+    const first = await claimOne(world, 'lookup')
+    world.clock.now += 10_001
+    await world.turn()
+    const missed = { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss } as const
+    await reconcile(world, first.requestId, missed, LOOKUP)
+    const recall = { kind: 'recall', reason: 'settled_miss', evidence: miss } as const
+    const second = (await reconcile(world, first.requestId, recall, LOOKUP)).calls[0] as ClaimedCall
+    await world.turn({ results: [answer(first, unknown(true))] })
+    await world.turn({ results: [answer(second, refusal)] })
+    expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', executed: true })
+    expect((await world.turn({ slots: 1 })).calls).toEqual([])
+    await world.store.close()
+  }
+})
+
+test('a row that is being canceled knows its task: a newer answer confirms it or names an orphan', async () => {
+  for (const [late, orphans] of [
+    [notExecuted(), 0],
+    [accepted('t2'), 1],
+  ] as const) {
+    const world = await openWorld()
+    const first = await claimOne(world)
+    await world.turn({ results: [answer(first, unknown())] })
+    const second = (await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }))
+      .calls[0] as ClaimedCall
+    await world.store.cancel(first.requestId, { now: world.clock.now, actor: 'me', note: null, ifVersion: null })
+    await world.turn({ results: [answer(first, accepted('t1'))] })
+    await world.turn({ results: [answer(second, late)] })
+    expect(await stateOf(world, first.requestId)).toMatchObject({
+      state: 'unknown',
+      taskId: 't1',
+      cancelRequested: true,
+    })
+    expect(await world.store.orphans(5)).toHaveLength(orphans)
+    await world.store.close()
+  }
+})
+
+test('misses before the attempt was over are no misses of it', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'lookup')
+  world.clock.now += 10_001
+  await world.turn()
+  const missed = { kind: 'later', at: 1, reason: 'settled_miss', missCounted: true, evidence: miss } as const
+  await reconcile(world, call.requestId, missed, LOOKUP)
+  const endedAt = world.clock.now + 50
+  await world.turn({ results: [answer(call, unknown(), endedAt)] })
+  expect(await stateOf(world, call.requestId)).toMatchObject({
+    misses: 0,
+    lastMissAt: null,
+    endedAt,
+    isEndObserved: true,
+  })
 })

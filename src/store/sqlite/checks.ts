@@ -34,9 +34,11 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
   const closed = lanes.take(target)
-  if (closed !== null) {
-    const at = word.now + (closed === 'target_paused' ? PAUSED_CHECK_MS : policy.retry.initialMs)
-    const wait = { at, reason: closed, missCounted: false, evidence: null }
+  // Nothing is written: the worker offers the verdict again, before anything new is claimed.
+  if (closed === 'limited')
+    return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
+  if (closed === 'target_paused') {
+    const wait = { at: word.now + PAUSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
   const call = claimUnknown(turn, row, decision)

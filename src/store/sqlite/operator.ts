@@ -2,7 +2,7 @@
 // transaction.
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
-import { canceled, RELEASED, settleOn, type Transition, transition } from '../../core/settlement.ts'
+import { canceled, type Orphan, RELEASED, settleOn, type Transition, transition } from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import { quietMs } from '../../core/windows.ts'
 import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../store.ts'
@@ -50,6 +50,7 @@ export function resolve(
 function isAlready(row: TaskState, resolution: Resolution): boolean {
   if (resolution.kind === 'task_id') return isSettled(row.state) && row.taskId === resolution.taskId
   if (resolution.kind === 'abandon') return row.state === 'dead' && row.abandoned
+  if (resolution.kind === 'not_executed' && row.state === 'canceled') return row.reason === 'resolved_not_executed'
   return row.state === 'queued' && row.reason === `resolved_${resolution.kind}`
 }
 
@@ -81,18 +82,43 @@ function resolveDoubt(
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
   if (resolution.kind === 'task_id') {
     const task = { attempt: row.attempt, taskId: resolution.taskId, evidence: row.evidence ?? BY_WORD }
-    return { ...settleOn(row, task, { now: word.now, policy, random: Math.random }, 'resolved'), event }
+    // Of a task that was known, canceling has been tried: the word ends it here.
+    const asked = row.taskId === null ? row : { ...row, cancelRequested: false }
+    const settled = settleOn(asked, task, { now: word.now, policy, random: Math.random }, 'resolved')
+    return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
   }
   if (resolution.kind === 'abandon') {
     const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
-    return transition('dead', { patch, unfreeze: true, event })
+    return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
   }
+  return resolveToQueue(row, resolution, word, { policy, force: options.force, event })
+}
+
+/** A task that is known stays on record where the row goes on without it. */
+function knownTask(row: TaskState): Orphan | null {
+  if (row.taskId !== null) return { attempt: row.attempt, taskId: row.taskId, evidence: row.evidence }
+  return row.olderAnswer === null || row.olderAnswer.taskId === null
+    ? null
+    : { ...row.olderAnswer, taskId: row.olderAnswer.taskId }
+}
+
+function resolveToQueue(
+  row: TaskState,
+  resolution: Resolution,
+  word: OperatorWord,
+  options: { policy: TargetPolicy; force: boolean; event: Transition['event'] },
+): Answer {
+  const { policy, force, event } = options
   const accepting = resolution.kind === 'retry_accepting_duplicates'
-  if (row.taskId !== null && !accepting) return { refused: `it happened: task ${row.taskId}` }
+  const orphan = knownTask(row)
+  if (!accepting && (orphan !== null || row.executed || row.olderAnswer !== null)) {
+    return { refused: orphan === null ? 'an answer showed that it happened' : `it happened: task ${orphan.taskId}` }
+  }
   const until = (row.endedAt ?? 0) + quietMs(policy)
-  if (until > word.now && !options.force) {
+  if (until > word.now && !force) {
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
+  if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
   const keepsBytes = !accepting && row.idempotencyKey !== null
   return transition('queued', {
@@ -100,8 +126,7 @@ function resolveDoubt(
     dueAt: word.now,
     unfreeze: !keepsBytes,
     raiseGeneration: accepting,
-    // The task that is known stays on record: the next call makes another one.
-    orphan: row.taskId === null ? null : { attempt: row.attempt, taskId: row.taskId, evidence: row.evidence },
+    orphan,
     event,
   })
 }

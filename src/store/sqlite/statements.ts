@@ -107,7 +107,7 @@ export const SQL = {
     `UPDATE task_state SET state = 'invoking', version = version + 1, attempt = attempt + 1, attempts = attempts + 1,
        target_version = ?, priority = ?, nonce = ?, generation = ?, idempotency_key = ?, lease_owner = ?, lease_until = ?,
        started_at = COALESCE(started_at, ?), ended_at = NULL, is_end_observed = 0, unknown_since = NULL, next_check_at = NULL, misses = 0, last_miss_at = NULL,
-       executed = 0, doubtful_attempts = attempt + 1, frozen = ?, updated_at = ?
+       doubtful_attempts = attempt + 1, frozen = ?, updated_at = ?
      WHERE request_id = ? AND state = 'queued' AND version = ?`,
   ),
   invokingOf: value(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target = ?`),
