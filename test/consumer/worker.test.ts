@@ -8,7 +8,7 @@ import { type Onceish, openOnceish } from '../../src/onceish.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
-import { accepted, answer } from '../support/store.ts'
+import { accepted, answer, OPAQUE, openWorld, unknown } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { handMadeWorker } from '../support/worker.ts'
@@ -126,7 +126,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
     random: Math.random,
     claim: {
       slots: 1,
-      targets: [{ name: 'messages', policy: (await import('../support/store.ts')).OPAQUE }],
+      targets: [{ name: 'messages', policy: OPAQUE }],
       prepare: () => ({ kind: 'prepared', key: null, targetVersion: 'v', call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: '', fingerprint: '', account: null } }),
     },
   }) // biome-ignore format: one turn of a worker that is gone
@@ -393,14 +393,17 @@ test('with concurrency 1 submitted tasks are asked about all the same', async ()
   await waitFor(async () => (await once.get(1))?.state === 'succeeded', { what: 'the end of the task' })
 })
 
-test('with concurrency 1 every row in doubt is looked into, one after the other', async () => {
-  const once = await open()
-  await once.enqueueMany(
-    Array.from({ length: 12 }, () => ({ target: 'messages', payload: { n: fresh(), fault: 'reset_after' } })),
-  )
-  const worker = await once.startWorker({ ...DRAIN, concurrency: 1 })
-  await worker.done
-  expect((await once.status()).states).toEqual({ held: 12 })
+test('with concurrency 1 every row in doubt is looked into, with nothing else to wake the worker', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const world = await openWorld({ path, policies: { messages: OPAQUE }, now: Date.now() })
+  for (let i = 0; i < 12; i++) await world.enqueue({ n: fresh() }, { target: 'messages' })
+  const { calls } = await world.turn({ slots: 12 })
+  await world.turn({ results: calls.map((call) => answer(call, unknown())) })
+  await world.store.close()
+  const once = await open({}, path)
+  const recovery = await once.startRecovery({ concurrency: 1 })
+  await waitFor(async () => (await once.status()).states.held === 12, { what: 'all to be held' })
+  await recovery.done
 })
 
 test('with concurrency 1 a replay that is turned away does not keep ready requests of other targets waiting', async () => {
@@ -415,20 +418,6 @@ test('with concurrency 1 a replay that is turned away does not keep ready reques
   await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
   await once.pause('renders')
   await waitFor(async () => (await once.status()).states.submitted === 5, { what: 'the others' })
-})
-
-test('a replay goes before new requests where a limit leaves room for one', async () => {
-  const once = await open({ targets: { renders: { limits: { concurrency: 1 } } } })
-  const n = fresh()
-  await once.enqueue({ target: 'renders', payload: { n, fault: 'reset_after' }, priority: 9 })
-  const others = Array.from({ length: 60 }, fresh)
-  await once.enqueueMany(others.map((other) => ({ target: 'renders', payload: { n: other, fault: 'slow:20' } })))
-  const worker = await once.startWorker(DRAIN)
-  await worker.done
-  const order = (await api.oracle()).calls.filter((call) => call.n === n || others.includes(call.n as number))
-  const replay = order.map((call) => call.n).lastIndexOf(n)
-  expect(replay).toBeGreaterThan(0)
-  expect(replay).toBeLessThan(50)
 })
 
 test('trouble with a read ends no worker and loses no answer', async () => {
