@@ -40,7 +40,7 @@ export function createAnswers(place: SpillPlace | null, isKnown: (target: string
       const mine = file.results.filter(({ target }) => isKnown(target))
       const left = file.unreadable + file.results.length - mine.length
       log.info({ file: file.path, answers: mine.length, left }, 'taking over spilled answers')
-      if (mine.length === 0) removeSpill({ ...file, unreadable: left })
+      if (mine.length === 0) attempt('removing a spill', () => removeSpill({ ...file, unreadable: left }))
       else taken.push({ ...file, unreadable: left })
       waiting.push(...mine)
     }
