@@ -1,17 +1,52 @@
 // Public API: every export is named here.
+export type {
+  CodeTarget,
+  CodeTargetOptions,
+  CodeTargetPolicy,
+  Duration,
+  GivenTaskId,
+  Inquiry,
+  Invocation,
+  LookupAnswer,
+  StatusAnswer,
+  SubmitResult,
+} from './config/code-target.ts'
+export { defineTarget } from './config/code-target.ts'
 export type { Config } from './config/config.ts'
+export { type DescribedTarget, httpTarget, type TargetDescription } from './config/described-target.ts'
+export type { GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
 export { loadConfig } from './config/load-config.ts'
 export type { WorkerReport } from './consumer/tally.ts'
 export type { Worker } from './consumer/worker.ts'
+export type { Clock } from './core/clock.ts'
 export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './core/errors.ts'
 export type { Log } from './core/log.ts'
+export type { PayloadInput, PayloadOutput, PayloadSchema } from './core/payload-schema.ts'
+export {
+  AcceptedWithoutIdError,
+  BlockedError,
+  InFlightError,
+  MismatchError,
+  NotExecutedError,
+  RejectedError,
+} from './core/submission-errors.ts'
 export { REQUEST_STATES, type RequestState, TRANSITIONS } from './core/task-state.ts'
-export { type Onceish, type OpenOptions, openOnceish, type WordOptions, type WorkOptions } from './onceish.ts'
+export {
+  type Onceish,
+  type OpenConfig,
+  type OpenSettings,
+  type OpenTargets,
+  openOnceish,
+  type RequestOf,
+  type WordOptions,
+  type WorkOptions,
+} from './onceish.ts'
 export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
 export type {
+  CallerConnection,
   EventView,
   OperatorResult,
   OrphanView,
@@ -22,3 +57,5 @@ export type {
   StoreStatus,
   TargetStatus,
 } from './store/store.ts'
+export type { EventOptions, RequestEvent } from './watch/event-feed.ts'
+export type { WaitOptions } from './watch/wait-for.ts'

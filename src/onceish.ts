@@ -1,15 +1,16 @@
 // Composition root: a config becomes a store, targets and services. It owns no logic.
 import type { Config } from './config/config.ts'
 import { assertEnvSet, readEnvironment } from './config/environment.ts'
+import { configInCode, type GivenTarget, type PayloadsOf, type TargetsInCode } from './config/in-code.ts'
 import { parseConfig } from './config/options.ts'
 import { createPrepare } from './consumer/prepare.ts'
 import type { WorkerReport } from './consumer/tally.ts'
-import { startWorker, type Worker } from './consumer/worker.ts'
+import { type PlainSubmission, startWorker, type Worker } from './consumer/worker.ts'
 import { type Clock, latestWall, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
 import { type Log, SILENT } from './core/log.ts'
 import type { RequestState } from './core/task-state.ts'
-import { type Enqueued, enqueue, enqueueMany } from './producer/enqueue.ts'
+import { type Enqueued, enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { type EnqueueLinesOptions, type EnqueueLinesReport, enqueueLines } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest, RequestRules } from './producer/new-request.ts'
 import { type DryRunLine, dryRun } from './recovery/dry-run.ts'
@@ -18,20 +19,25 @@ import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
 import type {
+  CallerConnection,
   OperatorResult,
   OrphanView,
   RequestDetail,
   RequestView,
   Resolution,
+  Store,
   StoreFacts,
+  StoreProbe,
   StoreStatus,
 } from './store/store.ts'
 import { createTargetRegistry } from './target/registry.ts'
 import type { Target } from './target/target.ts'
+import { watchCommits } from './watch/commits.ts'
+import { createEventFeed, type EventOptions, type RequestEvent } from './watch/event-feed.ts'
+import { createWaitFor, type WaitOptions } from './watch/wait-for.ts'
 
-export interface OpenOptions {
-  /** As parsed by `loadConfig`, or the same shape as a config file as an object. */
-  readonly config: Config | Record<string, unknown>
+/** What an opened store is given besides its targets. */
+export interface OpenSettings {
   /** Makes a missing database; default true. */
   readonly create?: boolean
   readonly clock?: Clock
@@ -39,6 +45,20 @@ export interface OpenOptions {
   /** Who speaks, in events; default `library`. */
   readonly actor?: string
 }
+
+export interface OpenConfig extends OpenSettings {
+  /** As parsed by `loadConfig`, or the same shape as a config file as an object. */
+  readonly config: Config | Record<string, unknown>
+}
+
+export interface OpenTargets<Targets extends readonly GivenTarget[]> extends OpenSettings, TargetsInCode<Targets> {}
+
+export type OpenOptions = OpenConfig | OpenTargets<readonly GivenTarget[]>
+
+/** A request for one of the targets, with the payload that it takes. */
+export type RequestOf<Payloads> = {
+  readonly [Name in keyof Payloads & string]: EnqueueRequest<Name, Payloads[Name]>
+}[keyof Payloads & string]
 
 export interface WorkOptions {
   /** Calls at a time; default the config's `worker.concurrency`. */
@@ -57,24 +77,53 @@ export interface WordOptions {
   readonly ifVersion?: number
 }
 
-export interface Onceish {
+/**
+ * An opened store with its targets. Every method rejects with STORE_CLOSED after `close`, with STORE_BUSY where another process
+ * keeps the file locked, and with STORE_FULL, STORE_IO_FAILED, STORE_UNWRITABLE where the machine fails it.
+ */
+export interface Onceish<Payloads = Record<string, unknown>> {
   readonly config: Config
   facts(): Promise<StoreFacts>
-  /** @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_*, LOGICAL_HASH_CONFLICT */
-  enqueue(request: EnqueueRequest): Promise<Enqueued>
-  enqueueMany(requests: readonly EnqueueRequest[]): Promise<readonly Enqueued[]>
+  /**
+   * Resolves when the request is synced to disk: from then on it is owed.
+   * @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_*, LOGICAL_HASH_CONFLICT
+   */
+  enqueue<Name extends keyof Payloads & string>(request: EnqueueRequest<Name, Payloads[Name]>): Promise<Enqueued>
+  /**
+   * All are checked before any is written; then in transactions of 1,000.
+   * @throws OnceishError as `enqueue`; at a conflict the transactions before it stay.
+   */
+  enqueueMany(requests: readonly RequestOf<Payloads>[]): Promise<readonly Enqueued[]>
+  /**
+   * Inside an open transaction of the caller's own better-sqlite3 connection to the same file: business rows and the request
+   * commit or vanish together. It is owed once that transaction has committed.
+   * @throws OnceishError CONNECTION_UNFIT (another file, no transaction, commits not synced), and as `enqueue`
+   */
+  enqueueIn<Name extends keyof Payloads & string>(
+    connection: CallerConnection,
+    request: EnqueueRequest<Name, Payloads[Name]>,
+  ): Enqueued
   /** NDJSON, streamed. */
   enqueueLines(
     source: AsyncIterable<Buffer>,
     options: Omit<EnqueueLinesOptions, 'rules' | 'now'>,
   ): Promise<EnqueueLinesReport>
-  /** @throws OnceishError ENV_MISSING when a name that a served target needs is unset; TARGET_UNKNOWN */
-  startWorker(options?: WorkOptions): Promise<Worker>
+  /** @throws OnceishError at once: ENV_MISSING when a name that a served target needs is unset; TARGET_UNKNOWN, STORE_CLOSED */
+  startWorker(options?: WorkOptions): Worker
   /** Works on what is in doubt until none of it can be decided within `horizonMs`, replays included; claims nothing new. */
-  startRecovery(options?: WorkOptions): Promise<Worker>
+  startRecovery(options?: WorkOptions): Worker
+  /** `startRecovery`, to its end. */
+  recover(options?: WorkOptions): Promise<WorkerReport>
   dryRun(): AsyncGenerator<DryRunLine>
+  /**
+   * Until the request is submitted, or has come to another end: held, dead, canceled.
+   * @throws OnceishError REQUEST_NOT_FOUND, WAIT_TIMEOUT; the signal's reason
+   */
+  waitFor(requestId: number, options?: WaitOptions): Promise<RequestView>
+  /** What happens, from now on or after a stored event; ends with `close`. */
+  events(options?: EventOptions): AsyncIterable<RequestEvent>
   get(requestId: number): Promise<RequestDetail | null>
-  list(filter: {
+  list(filter?: {
     state?: RequestState
     target?: string
     limit?: number
@@ -92,32 +141,55 @@ export interface Onceish {
   pause(target: string, reason?: string): Promise<void>
   /** @returns false where it was not paused. */
   resume(target: string): Promise<boolean>
+  /** Stops its workers as `worker.stop` does, ends waits and iterations, and closes the file. */
   close(): Promise<void>
 }
 
 const LIST_LIMIT = 100
 const DRAIN_HORIZON_MS = 3_600_000
 
-/** @throws OnceishError CONFIG_*, STORE_* */
-export async function openOnceish(options: OpenOptions): Promise<Onceish> {
+/**
+ * Opens the store and its targets.
+ * @throws OnceishError CONFIG_INVALID with every fault, CONFIG_*, STORE_*
+ */
+export function openOnceish<const Targets extends readonly GivenTarget[]>(
+  options: OpenTargets<Targets>,
+): Promise<Onceish<PayloadsOf<Targets>>>
+export function openOnceish(options: OpenConfig): Promise<Onceish>
+export function openOnceish(options: OpenOptions): Promise<Onceish> {
+  return composeOnceish(options)
+}
+
+/** What tests may stand between. */
+export interface Seams {
+  readonly probe?: StoreProbe
+  readonly store?: (store: Store) => Store
+  readonly target?: (target: Target) => Target
+}
+
+/** @internal `openOnceish` for tests. */
+export async function composeOnceish(options: OpenOptions, seams: Seams = {}): Promise<Onceish> {
   const clock = options.clock ?? systemClock
   const log = options.log ?? SILENT
-  const config = isParsed(options.config)
-    ? options.config
-    : parseConfig(options.config, { path: null, baseDir: process.cwd() })
+  const config = configOf(options)
   const now = () => clock.wallNow()
-  const store = await openStore(config.store, { create: options.create ?? true, now: now() })
+  const opened = await openStore(config.store, { create: options.create ?? true, now: now(), probe: seams.probe })
+  const store = seams.store?.(opened) ?? opened
   const env = readEnvironment()
   const { namespace: ownNamespace } = await store.facts()
-  const registry = createTargetRegistry(Object.values(config.targets), { env, accountSalt: ownNamespace })
+  const registry = createTargetRegistry(
+    { described: Object.values(config.targets), coded: Object.values(config.codeTargets) },
+    { env, accountSalt: ownNamespace, seam: seams.target },
+  )
   const namespace = config.namespace ?? ownNamespace
   const actor = options.actor ?? 'library'
+  const policyOf = (target: string) => registry.get(target)?.policy
   const rules: RequestRules = {
     maxPayloadBytes: config.maxPayloadBytes,
-    policyOf: (target) => registry.get(target)?.policy,
+    policyOf,
     targetNames: registry.targets.map((target) => target.name),
+    schemaOf: (target) => config.payloads[target],
   }
-  const policyOf = rules.policyOf
   const latestNow = latestWall(clock)
   const reconcile = createReconciler({
     registry,
@@ -127,6 +199,10 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     leaseMs: config.worker.leaseMs,
     random: Math.random,
   })
+  const commits = watchCommits(store)
+  const feed = createEventFeed(store, commits)
+  const waitFor = createWaitFor(store, commits, (target) => (policyOf(target)?.tracking ?? null) !== null)
+  const workers = new Set<Worker>()
   const word = ({ actor: who, note, ifVersion }: WordOptions = {}) => ({
     now: now(),
     actor: who ?? actor,
@@ -134,18 +210,17 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     ifVersion: ifVersion ?? null,
   })
 
-  async function start(work: WorkOptions, claimsReady: boolean): Promise<Worker> {
+  function start(work: WorkOptions, claimsReady: boolean): Worker {
     const targets = servedTargets(work.targets)
     const serves = targets.map((target) => target.name)
     assertEnvSet(config, env, serves)
-    const described = targets.flatMap(({ name, version, description }) =>
-      description === null ? [] : [{ name, version, description }],
-    )
-    await store.saveDescriptions(described, now())
-    return startWorker({
+    const worker = startWorker({
       store,
       registry,
       serves,
+      descriptions: targets.flatMap(({ name, version, description }) =>
+        description === null ? [] : [{ name, version, description }],
+      ),
       prepare: createPrepare(registry, namespace, log),
       reconcile,
       track: createTracker(registry),
@@ -157,7 +232,12 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
       claimsReady,
       drain: work.drain ?? null,
       onProgress: work.onProgress,
+      onPlain: (submitted) => feed.tell(submitted.map((one) => plainEvent(one, config.worker.name))),
     })
+    workers.add(worker)
+    const forget = () => workers.delete(worker)
+    worker.done.then(forget, forget)
+    return worker
   }
 
   function servedTargets(names: readonly string[] | undefined): readonly Target[] {
@@ -172,17 +252,31 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     })
   }
 
+  async function close(): Promise<void> {
+    await Promise.allSettled([...workers].map((worker) => worker.stop()))
+    feed.close()
+    await registry.close()
+    await store.close()
+    commits.close()
+  }
+
+  const startRecovery = (work: WorkOptions = {}) => start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...work }, false)
+
   return {
     config,
     facts: () => store.facts(),
     enqueue: (request) => enqueue(store, request, rules, now()),
     enqueueMany: (requests) => enqueueMany(store, requests, rules, now),
+    enqueueIn: (connection, request) => enqueueIn(store, connection, request, rules, now()),
     enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules, now }),
     startWorker: (work = {}) => start(work, true),
-    startRecovery: (work = {}) => start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...work }, false),
+    startRecovery,
+    recover: async (work) => startRecovery(work).done,
     dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
+    waitFor,
+    events: (from) => feed.events(from),
     get: (requestId) => store.get(requestId),
-    list: (filter) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
+    list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),
     status: () => store.status(),
     retry: (requestId, said) => store.retry(requestId, word(said), policyOf),
@@ -191,13 +285,31 @@ export async function openOnceish(options: OpenOptions): Promise<Onceish> {
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),
-    close: async () => {
-      await registry.close()
-      await store.close()
-    },
+    close,
+  }
+}
+
+function configOf(options: OpenOptions): Config {
+  if ('targets' in options) return configInCode(options, process.cwd())
+  const { config } = options
+  return isParsed(config) ? config : parseConfig(config, { path: null, baseDir: process.cwd() })
+}
+
+function plainEvent({ requestId, target, attempt, taskId, at }: PlainSubmission, workerName: string): RequestEvent {
+  const moved = { kind: 'submitted', from: 'invoking', to: 'submitted' }
+  return {
+    eventId: null,
+    requestId,
+    target,
+    at,
+    ...moved,
+    attempt,
+    actor: `worker:${workerName}`,
+    reason: 'answer',
+    detail: { taskId },
   }
 }
 
 function isParsed(config: Config | Record<string, unknown>): config is Config {
-  return 'path' in config && 'maxPayloadBytes' in config && 'worker' in config
+  return 'path' in config && 'maxPayloadBytes' in config && 'worker' in config && 'codeTargets' in config
 }

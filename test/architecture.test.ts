@@ -11,9 +11,10 @@ const LAYERS = [
   ['core'],
   ['config'],
   ['store', 'target'],
-  ['producer', 'consumer', 'recovery'],
+  ['producer', 'consumer', 'recovery', 'watch'],
   ['onceish.ts'],
-  ['index.ts'],
+  ['testing'],
+  ['index.ts', 'testing.ts'],
   ['cli'],
 ]
 

@@ -1,7 +1,7 @@
 // What every command starts with: the global options, the whole config, and the store behind it, closed at the end.
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
-import type { Config } from '../config/config.ts'
+import { type Config, targetNames } from '../config/config.ts'
 import { assertEnvSet, readEnvironment } from '../config/environment.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { OnceishError } from '../core/errors.ts'
@@ -64,7 +64,7 @@ export async function withExistingStore(command: Command, run: (context: Context
 
 /** @throws OnceishError TARGET_UNKNOWN */
 export function requireTarget(config: Config, name: string): void {
-  const known = Object.keys(config.targets)
+  const known = targetNames(config)
   if (known.includes(name)) return
   const hint = didYouMean(name, known) || ` (known: ${known.join(', ') || 'none'})`
   throw new OnceishError('TARGET_UNKNOWN', `the config names no target "${name}"${hint}`)
@@ -73,7 +73,7 @@ export function requireTarget(config: Config, name: string): void {
 /** The targets that a worker serves, checked before a database is made. @throws OnceishError TARGET_UNKNOWN, ENV_MISSING */
 export function requireServed(config: Config, names: readonly string[] | undefined): readonly string[] {
   for (const name of names ?? []) requireTarget(config, name)
-  const served = names ?? Object.keys(config.targets)
+  const served = names ?? targetNames(config)
   assertEnvSet(config, readEnvironment(), served)
   return served
 }

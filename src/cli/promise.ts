@@ -1,16 +1,19 @@
 // What onceish promises for a target and under which assumptions, in words, from its description alone.
-import type { TargetDefinition } from '../config/target-definition.ts'
+import type { CareDefinition } from '../config/target-definition.ts'
 import { duration } from './print.ts'
 
 export type TargetKind = 'client id' | 'keyed' | 'lookup only' | 'opaque'
 
-export function kindOf({ idempotency, lookup }: TargetDefinition): TargetKind {
+/** A target in code names no header: whether its key is sent, only the code knows. */
+type Careful = CareDefinition & { readonly idempotency: { readonly header?: string | null } | null }
+
+export function kindOf({ idempotency, lookup }: Careful): TargetKind {
   if (idempotency?.clientId) return 'client id'
-  if (idempotency !== null && (idempotency.header !== null || idempotency.rememberedForMs !== null)) return 'keyed'
+  if (idempotency !== null && (idempotency.header || idempotency.rememberedForMs !== null)) return 'keyed'
   return lookup === null ? 'opaque' : 'lookup only'
 }
 
-export function promiseOf({ idempotency, lookup, recovery }: TargetDefinition): string {
+export function promiseOf({ idempotency, lookup, recovery }: CareDefinition): string {
   const remembered = recovery.includes('replay') ? (idempotency?.rememberedForMs ?? null) : null
   const within =
     remembered === null

@@ -1,4 +1,5 @@
 // Runs a worker (or a recovery) to its end or to a signal, then says what it did and what needs a person.
+import { targetNames } from '../config/config.ts'
 import type { WorkerReport } from '../consumer/tally.ts'
 import type { Worker } from '../consumer/worker.ts'
 import { REQUEST_STATES, type RequestState } from '../core/task-state.ts'
@@ -15,7 +16,7 @@ export interface RunOptions {
   readonly isPart: boolean
   /** It ends by itself: a bar shows how far it is. */
   readonly ends: boolean
-  readonly start: (onProgress: (report: WorkerReport) => void) => Promise<Worker>
+  readonly start: (onProgress: (report: WorkerReport) => void) => Worker
 }
 
 type States = Partial<Record<RequestState, number>>
@@ -31,7 +32,7 @@ export async function runWorker(context: Context, options: RunOptions): Promise<
     ? startProgress({ isJson, format: '{bar} {value}/{total} requests{note}', total: owed })
     : null
   try {
-    const worker = await options.start((report) => progress && showProgress(progress, report, owed))
+    const worker = options.start((report) => progress && showProgress(progress, report, owed))
     signals.onFirst(() => {
       const grace = duration(context.config.worker.graceMs)
       if (!isJson) tell(`stopping: the calls in flight may take up to ${grace}; a second signal ends at once`)
@@ -104,7 +105,7 @@ function owedRows({ ready = 0, scheduled = 0, invoking = 0, unknown = 0 }: State
 }
 
 function attention({ config }: Context, { served, isPart }: RunOptions, status: StoreStatus) {
-  return attentionOf(status, Object.keys(config.targets), isPart ? served : null)
+  return attentionOf(status, targetNames(config), isPart ? served : null)
 }
 
 function attentionExit(context: Context, options: RunOptions, status: StoreStatus): number {

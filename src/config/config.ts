@@ -1,4 +1,6 @@
 // The whole configuration after parsing: what everything below the edge is handed, frozen.
+import type { PayloadSchema } from '../core/payload-schema.ts'
+import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { TargetDefinition } from './target-definition.ts'
 
 export interface WorkerOptions {
@@ -17,5 +19,18 @@ export interface Config {
   readonly namespace: string | null
   readonly maxPayloadBytes: number
   readonly worker: WorkerOptions
+  /** Described as data, by name. */
   readonly targets: Readonly<Record<string, TargetDefinition>>
+  /** In code, by name; none in a config that is a data file. */
+  readonly codeTargets: Readonly<Record<string, CodeTargetDefinition>>
+  /** What targets take, where a schema was given. */
+  readonly payloads: Readonly<Record<string, PayloadSchema>>
+}
+
+export function targetNames(config: Config): string[] {
+  return [...Object.keys(config.targets), ...Object.keys(config.codeTargets)]
+}
+
+export function isTargetOf(config: Config, name: string): boolean {
+  return Object.hasOwn(config.targets, name) || Object.hasOwn(config.codeTargets, name)
 }

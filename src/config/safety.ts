@@ -5,7 +5,7 @@ import { OnceishError } from '../core/errors.ts'
 import { formatDuration } from './duration.ts'
 import type { CompiledTemplate } from './expression.ts'
 import type { Fault } from './faults.ts'
-import type { TargetDefinition } from './target-definition.ts'
+import type { CareDefinition, TargetDefinition } from './target-definition.ts'
 import { lookupDependsOnKey, type TemplatePlace, templatesOf, tryCompile, variablesOf } from './target-templates.ts'
 
 /** How much longer than a call its lease must be. */
@@ -17,39 +17,60 @@ const TRANSPORT_HEADERS = new Set(['host', 'connection', 'content-length', 'tran
 
 type Section = keyof TargetDefinition
 
-interface Rule {
-  readonly check: (target: TargetDefinition) => readonly Fault[]
+interface Rule<Target> {
+  readonly check: (target: Target) => readonly Fault[]
   /** Sections whose absence or defaults would mislead it. */
   readonly weighs: readonly Section[]
 }
 
-const RULES: readonly Rule[] = [
-  { check: templatesFitTheirPlaces, weighs: [] },
-  { check: headersAreOurs, weighs: [] },
+/** Of every target, whether its calls are described or code. */
+const CARE_RULES: readonly Rule<CareDefinition>[] = [
   { check: ladderIsWhole, weighs: ['recovery'] },
   { check: keyIsWide, weighs: [] },
-  { check: keyIsThereAndSent, weighs: ['idempotency', 'submit'] },
   { check: rungsCanBeClimbed, weighs: ['recovery', 'lookup', 'idempotency'] },
   { check: marginCoversACall, weighs: ['idempotency', 'submit'] },
   { check: retriesFitTheWindow, weighs: ['idempotency', 'submit', 'retry'] },
-  { check: lookupFindsItsRequest, weighs: ['lookup', 'dedupe'] },
   { check: missesAreWorthSomething, weighs: ['lookup'] },
+]
+
+const RULES: readonly Rule<TargetDefinition>[] = [
+  { check: templatesFitTheirPlaces, weighs: [] },
+  { check: headersAreOurs, weighs: [] },
+  { check: keyIsThereAndSent, weighs: ['idempotency', 'submit'] },
+  ...CARE_RULES,
+  { check: lookupFindsItsRequest, weighs: ['lookup', 'dedupe'] },
 ]
 
 /** @param faulty sections with faults of their own, which were left out: what weighs them is not judged. */
 export function targetFaults(target: TargetDefinition, faulty: ReadonlySet<string> = new Set()): Fault[] {
-  return RULES.filter(({ weighs }) => !weighs.some((name) => faulty.has(name))).flatMap(({ check }) => check(target))
+  return faultsBy(RULES, target, faulty)
+}
+
+/** The same for a target whose calls are code. */
+export function careFaults(target: CareDefinition, faulty: ReadonlySet<string> = new Set()): Fault[] {
+  return faultsBy(CARE_RULES, target, faulty)
+}
+
+function faultsBy<Target>(rules: readonly Rule<Target>[], target: Target, faulty: ReadonlySet<string>): Fault[] {
+  return rules.filter(({ weighs }) => !weighs.some((name) => faulty.has(name))).flatMap(({ check }) => check(target))
+}
+
+/** A call and how long it may last. */
+export interface TimedCall {
+  /** As people find it: `targets.transcribe.submit.timeoutMs`. */
+  readonly path: string
+  readonly timeoutMs: number
 }
 
 /** A lease that ends within a call would let another worker look into it while it runs. */
-export function leaseFaults(leaseMs: number, targets: readonly TargetDefinition[]): Fault[] {
-  const longest = targets.reduce<TargetDefinition | null>(
-    (slowest, target) => (slowest === null || target.submit.timeoutMs > slowest.submit.timeoutMs ? target : slowest),
+export function leaseFaults(leaseMs: number, calls: readonly TimedCall[]): Fault[] {
+  const longest = calls.reduce<TimedCall | null>(
+    (slowest, call) => (slowest === null || call.timeoutMs > slowest.timeoutMs ? call : slowest),
     null,
   )
-  if (longest === null || leaseMs >= longest.submit.timeoutMs + LEASE_SLACK_MS) return []
-  const least = longest.submit.timeoutMs + LEASE_SLACK_MS
-  const call = `targets.${longest.name}.submit.timeoutMs (${longest.submit.timeoutMs}) plus ${LEASE_SLACK_MS} ms`
+  if (longest === null || leaseMs >= longest.timeoutMs + LEASE_SLACK_MS) return []
+  const least = longest.timeoutMs + LEASE_SLACK_MS
+  const call = `${longest.path} (${longest.timeoutMs}) plus ${LEASE_SLACK_MS} ms`
   return [fault('worker.leaseMs', `${leaseMs} is shorter than a call: at least ${least}, which is ${call}`)]
 }
 
@@ -138,14 +159,14 @@ function callHeaderFaults(path: string, names: readonly string[], keyHeader: str
   })
 }
 
-function ladderIsWhole({ recovery }: TargetDefinition): Fault[] {
+function ladderIsWhole({ recovery }: CareDefinition): Fault[] {
   const twice = recovery.filter((rung, i) => recovery.indexOf(rung) !== i)
   const faults = [...new Set(twice)].map((rung) => fault('recovery', `names ${rung} twice`))
   if (recovery.at(-1) === 'hold') return faults
   return [...faults, fault('recovery', 'must end in hold: a person decides what nothing else settles')]
 }
 
-function rungsCanBeClimbed({ recovery, lookup, idempotency }: TargetDefinition): Fault[] {
+function rungsCanBeClimbed({ recovery, lookup, idempotency }: CareDefinition): Fault[] {
   const faults: Fault[] = []
   if (recovery.includes('lookup') && lookup === null) {
     faults.push(fault('recovery', 'names lookup, and the target describes none; add a lookup section'))
@@ -160,7 +181,7 @@ function rungsCanBeClimbed({ recovery, lookup, idempotency }: TargetDefinition):
   return faults
 }
 
-function marginCoversACall({ idempotency, submit }: TargetDefinition): Fault[] {
+function marginCoversACall({ idempotency, submit }: CareDefinition): Fault[] {
   if (typeof idempotency?.rememberedForMs !== 'number') return []
   const { marginMs, arrivalMs } = idempotency
   const least = submit.timeoutMs + arrivalMs
@@ -170,7 +191,7 @@ function marginCoversACall({ idempotency, submit }: TargetDefinition): Fault[] {
 }
 
 /** A retry must not outlive the memory of the first call's key: it would be a second effect. */
-function retriesFitTheWindow({ idempotency, submit, retry }: TargetDefinition): Fault[] {
+function retriesFitTheWindow({ idempotency, submit, retry }: CareDefinition): Fault[] {
   if (typeof idempotency?.rememberedForMs !== 'number') return []
   let horizonMs = retry.maxAttempts * submit.timeoutMs
   for (let step = 0; step < retry.maxAttempts - 1; step++) horizonMs += longestBackoffMs(retry, step)
@@ -178,10 +199,10 @@ function retriesFitTheWindow({ idempotency, submit, retry }: TargetDefinition): 
   if (horizonMs <= windowMs) return []
   const horizon = `${retry.maxAttempts} attempts with their backoffs can last ${formatDuration(horizonMs)}`
   const window = `idempotency.rememberedFor less margin is ${formatDuration(Math.max(0, windowMs))}`
-  return [fault('retry', `${horizon}, and ${window}; lower maxAttempts, maxMs or submit.timeoutMs`)]
+  return [fault('retry', `${horizon}, and ${window}; lower maxAttempts, maxMs or timeoutMs`)]
 }
 
-function keyIsWide({ idempotency }: TargetDefinition): Fault[] {
+function keyIsWide({ idempotency }: CareDefinition): Fault[] {
   if (idempotency === null) return []
   const { kind, length } = idempotency.format
   if (kind !== 'hex') {
@@ -206,7 +227,7 @@ function lookupFindsItsRequest(target: TargetDefinition): Fault[] {
 }
 
 /** Later than the API remembers, a job that ran and one that never was look alike. */
-function missesAreWorthSomething({ lookup }: TargetDefinition): Fault[] {
+function missesAreWorthSomething({ lookup }: CareDefinition): Fault[] {
   if (lookup === null || lookup.missMeans !== 'absent' || lookup.remembersMs !== null) return []
   return [fault('lookup.missMeans', 'absent needs lookup.remembers: how long the API shows a submission, or forever')]
 }

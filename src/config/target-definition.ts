@@ -58,18 +58,22 @@ export interface IdempotencyDefinition {
   readonly maxReplays: number
 }
 
-export interface LookupDefinition extends SideCallDefinition {
+/** When a miss counts, and what it means. */
+export interface LookupTimes {
+  readonly settleMs: number
+  readonly everyMs: number
+  readonly misses: number
+  readonly missMeans: 'absent' | 'hold'
+  readonly remembersMs: number | 'forever' | null
+}
+
+export interface LookupDefinition extends SideCallDefinition, LookupTimes {
   /** Yields nothing, a value or an array of values. */
   readonly taskId: Template
   readonly complete: Template | boolean
   /** `outcomes`-like: which answers are healthy; absent: 200, and 404 counts as an empty listing. */
   readonly found: Template | null
   readonly absent: Template | null
-  readonly settleMs: number
-  readonly everyMs: number
-  readonly misses: number
-  readonly missMeans: 'absent' | 'hold'
-  readonly remembersMs: number | 'forever' | null
 }
 
 export interface OutcomeRule {
@@ -87,7 +91,21 @@ export interface StatusDefinition extends SideCallDefinition {
   readonly everyMs: number
 }
 
-export interface TargetDefinition {
+/** What the rules of safety weigh beside the calls themselves: the same of a described target and of one in code. */
+export interface CareDefinition {
+  readonly submit: { readonly timeoutMs: number }
+  readonly idempotency: Omit<IdempotencyDefinition, 'header'> | null
+  readonly lookup: LookupTimes | null
+  readonly recovery: readonly RecoveryRung[]
+  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly deadlineMs: number
+  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  readonly dedupe: Dedupe
+  /** Freezes which account is meant; null: a described target takes a keyed fingerprint of the credentials. */
+  readonly account: string | null
+}
+
+export interface TargetDefinition extends CareDefinition {
   readonly name: string
   readonly submit: SubmitDefinition
   readonly idempotency: IdempotencyDefinition | null
@@ -99,14 +117,7 @@ export interface TargetDefinition {
   /** `exists.ours`. */
   readonly existsOurs: Template | null
   readonly lookup: LookupDefinition | null
-  readonly recovery: readonly RecoveryRung[]
-  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
-  readonly deadlineMs: number
-  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
   readonly rateLimit: { readonly statuses: readonly number[]; readonly headers: readonly string[] }
   readonly cancel: SideCallDefinition | null
   readonly status: StatusDefinition | null
-  readonly dedupe: Dedupe
-  /** Freezes which account is meant; null: a keyed fingerprint of the credentials. */
-  readonly account: string | null
 }

@@ -2,15 +2,22 @@
 // the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
 import { OUTCOME_KINDS } from '../core/outcome.ts'
-import type { RecoveryRung } from '../core/policy.ts'
+import {
+  careFields,
+  keyFields,
+  keyOf,
+  ladderOf,
+  lookupTimeFields,
+  lookupTimesOf,
+  statusEveryField,
+  timeoutField,
+} from './care-schema.ts'
 import {
   convert,
   duration,
   headerName,
   headers,
-  memory,
   method,
-  rate,
   section,
   statuses,
   template,
@@ -20,8 +27,6 @@ import {
 } from './schema-parts.ts'
 import type {
   BodyDefinition,
-  IdempotencyDefinition,
-  KeyFormat,
   LookupDefinition,
   SideCallDefinition,
   StatusDefinition,
@@ -30,9 +35,6 @@ import type {
 } from './target-definition.ts'
 
 const MIB = 1_048_576
-const DAY_MS = 86_400_000
-const KEY_KINDS = ['uuid', 'hex', 'sf-string'] as const
-const KEY_LENGTHS = { uuid: 36, hex: 32, 'sf-string': 36 } as const satisfies Record<KeyFormat['kind'], number>
 const DEFAULT_METHODS = { submit: 'POST', lookup: 'GET', cancel: 'DELETE', status: 'GET' } as const
 
 /** Zod skips a check of the whole where a part is faulty; here all faults are told at once. */
@@ -51,7 +53,7 @@ const callFields = {
   url: template(),
   headers: headers().default({}),
   ...bodyFields,
-  timeoutMs: duration({ min: 1 }).default(30_000),
+  timeoutMs: timeoutField,
 }
 
 const submitSchema = section({
@@ -63,20 +65,7 @@ const submitSchema = section({
   connection: z.enum(['reuse', 'fresh']).optional(),
 }).superRefine(checkOneBody, EVEN_IF_FAULTY)
 
-const formatSection = section({ kind: z.enum(KEY_KINDS), length: whole(1, 64).optional() })
-/** `uuid`, or `{ kind: hex, length: 40 }`. */
-const formatSchema = z.preprocess((value) => (typeof value === 'string' ? { kind: value } : value), formatSection)
-
-const idempotencySchema = section({
-  header: headerName().optional(),
-  clientId: z.boolean().default(false),
-  format: formatSchema.prefault('uuid'),
-  rememberedFor: memory().optional(),
-  margin: duration().optional(),
-  arrivalMs: duration().default(30_000),
-  failedFirst: z.enum(['replayed', 'reexecuted', 'continued', 'unknown']).default('unknown'),
-  maxReplays: whole(0, 10_000).default(20),
-})
+const idempotencySchema = section({ header: headerName().optional(), ...keyFields })
 
 const lookupSchema = section({
   ...callFields,
@@ -84,11 +73,7 @@ const lookupSchema = section({
   complete: convert((value) => (typeof value === 'boolean' ? value : templateOf(value))).default(false),
   found: template().optional(),
   absent: template().optional(),
-  settleMs: duration().default(60_000),
-  everyMs: duration({ min: 1 }).optional(),
-  misses: whole(1, 1000).default(2),
-  missMeans: z.enum(['absent', 'hold']).default('hold'),
-  remembers: memory().optional(),
+  ...lookupTimeFields,
 }).superRefine(checkOneBody, EVEN_IF_FAULTY)
 
 const cancelSchema = section(callFields).superRefine(checkOneBody, EVEN_IF_FAULTY)
@@ -99,14 +84,8 @@ const statusSchema = section({
   succeeded: z.array(template()).min(1),
   failed: z.array(template()).default([]),
   pending: z.array(template()).default([]),
-  everyMs: duration({ min: 1 }).default(5000),
+  everyMs: statusEveryField,
 }).superRefine(checkOneBody, EVEN_IF_FAULTY)
-
-const retrySchema = section({
-  maxAttempts: whole(1, 1000).default(8),
-  initialMs: duration({ min: 1 }).default(1000),
-  maxMs: duration({ min: 1 }).default(300_000),
-})
 
 const targetSchema = section({
   submit: submitSchema,
@@ -118,18 +97,13 @@ const targetSchema = section({
     .default([]),
   exists: section({ ours: template().optional() }).prefault({}),
   lookup: lookupSchema.optional(),
-  recovery: z.array(z.enum(['lookup', 'replay', 'hold'])).optional(),
-  retry: retrySchema.prefault({}),
-  deadlineMs: duration({ min: 1 }).default(DAY_MS),
-  limits: section({ concurrency: whole(1, 100_000).optional(), rate: rate().optional() }).prefault({}),
   rateLimit: section({
     statuses: statuses().default([429]),
     headers: z.array(z.string().min(1)).default(['Retry-After']),
   }).prefault({}),
   cancel: cancelSchema.optional(),
   status: statusSchema.optional(),
-  dedupe: z.enum(['always', 'live', 'none']).default('always'),
-  account: z.string().min(1).max(200).optional(),
+  ...careFields,
 }).superRefine(checkTaskId, EVEN_IF_FAULTY)
 
 type WrittenTarget = z.output<typeof targetSchema>
@@ -146,7 +120,10 @@ export function readTarget(
 
 function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
   const { success, outcomes, retry, deadlineMs, limits, rateLimit, dedupe } = written
-  const idempotency = written.idempotency === undefined ? null : idempotencyOf(written.idempotency)
+  const idempotency =
+    written.idempotency === undefined
+      ? null
+      : { header: written.idempotency.header ?? null, ...keyOf(written.idempotency) }
   const lookup = written.lookup === undefined ? null : lookupOf(written.lookup)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -158,20 +135,16 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     outcomes: outcomes.map(({ when, is, taskId }) => ({ when, is, taskId: taskId ?? null })),
     existsOurs: written.exists.ours ?? null,
     lookup,
-    recovery: written.recovery ?? defaultLadder({ canLookup: lookup !== null, canReplay }),
+    recovery: ladderOf(written.recovery, { canLookup: lookup !== null, canReplay }),
     retry,
     deadlineMs,
-    limits: { concurrency: limits.concurrency ?? null, rate: limits.rate ?? null },
+    limits,
     rateLimit,
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
     account: written.account ?? null,
   }
-}
-
-function defaultLadder(has: { readonly canLookup: boolean; readonly canReplay: boolean }): RecoveryRung[] {
-  return [...(has.canLookup ? ['lookup' as const] : []), ...(has.canReplay ? ['replay' as const] : []), 'hold']
 }
 
 /** A stale keep-alive socket makes doubt: where nothing can settle that cheaply, each submit dials. */
@@ -206,42 +179,15 @@ function sideCallOf(written: WrittenCall, defaultMethod: string): SideCallDefini
   return { method: written.method ?? defaultMethod, url, headers, body: bodyOf(written) ?? NO_BODY, timeoutMs }
 }
 
-function idempotencyOf(written: z.output<typeof idempotencySchema>): IdempotencyDefinition {
-  const { clientId, arrivalMs, failedFirst, maxReplays } = written
-  const rememberedForMs = written.rememberedFor ?? null
-  return {
-    clientId,
-    header: written.header ?? null,
-    format: formatOf(written.format),
-    rememberedForMs,
-    marginMs: written.margin ?? defaultMargin(rememberedForMs),
-    arrivalMs,
-    failedFirst,
-    maxReplays,
-  }
-}
-
-function formatOf(written: z.output<typeof formatSchema>): KeyFormat {
-  return { kind: written.kind, length: written.length ?? KEY_LENGTHS[written.kind] }
-}
-
-function defaultMargin(rememberedForMs: number | 'forever' | null): number {
-  return Math.max(60_000, typeof rememberedForMs === 'number' ? Math.ceil(rememberedForMs / 10) : 0)
-}
-
 function lookupOf(written: z.output<typeof lookupSchema>): LookupDefinition {
-  const { taskId, complete, settleMs, misses, missMeans } = written
+  const { taskId, complete, found, absent } = written
   return {
     ...sideCallOf(written, DEFAULT_METHODS.lookup),
     taskId,
     complete,
-    found: written.found ?? null,
-    absent: written.absent ?? null,
-    settleMs,
-    everyMs: written.everyMs ?? Math.max(1000, settleMs),
-    misses,
-    missMeans,
-    remembersMs: written.remembers ?? null,
+    found: found ?? null,
+    absent: absent ?? null,
+    ...lookupTimesOf(written),
   }
 }
 

@@ -10,23 +10,22 @@ export interface AttemptContext {
   readonly lease: HeldLease
   readonly signal: AbortSignal
   readonly wallNow: () => number
+  /** The call came to another end after it was given up. */
+  readonly onLate: (result: AttemptResult) => void
 }
 
 /** Never rejects, never calls twice. */
 export async function makeAttempt(call: ClaimedCall, context: AttemptContext): Promise<AttemptResult> {
-  const outcome = await invoke(call, context)
-  return {
-    requestId: call.requestId,
-    target: call.target,
-    attempt: call.attempt,
-    nonce: call.nonce,
-    idempotencyKey: call.key,
-    outcome,
-    endedAt: context.wallNow(),
-  }
+  return resultOf(call, await invoke(call, context), context)
 }
 
-async function invoke(call: ClaimedCall, { target, lease, signal }: AttemptContext): Promise<Outcome> {
+function resultOf(call: ClaimedCall, outcome: Outcome, { wallNow }: AttemptContext): AttemptResult {
+  const { requestId, target, attempt, nonce, key } = call
+  return { requestId, target, attempt, nonce, idempotencyKey: key, outcome, endedAt: wallNow() }
+}
+
+async function invoke(call: ClaimedCall, context: AttemptContext): Promise<Outcome> {
+  const { target, lease, signal, onLate } = context
   if (target === undefined) return notStarted('description_missing')
   const { requestId, logicalHash, generation, priority } = call
   try {
@@ -34,6 +33,7 @@ async function invoke(call: ClaimedCall, { target, lease, signal }: AttemptConte
       input: { payload: call.payload, key: call.key, request: { requestId, logicalHash, generation, priority } },
       gate: () => lease.refuseWrite(),
       onWritten: () => lease.written(),
+      onLate: (outcome) => onLate(resultOf(call, outcome, context)),
       signal,
     })
   } catch (error) {

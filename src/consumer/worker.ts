@@ -6,6 +6,7 @@ import { type Clock, type Instant, instantOf } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
+import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
 import type {
   Claimable,
@@ -29,6 +30,8 @@ export interface WorkerOptions {
   readonly registry: TargetRegistry
   /** Names of the targets that it serves. */
   readonly serves: readonly string[]
+  /** What its attempts freeze, kept so that their doubt can be settled by it. */
+  readonly descriptions: readonly { readonly name: string; readonly version: string; readonly description: string }[]
   readonly prepare: (request: Claimable) => Preparation
   /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
   readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
@@ -47,6 +50,8 @@ export interface WorkerOptions {
   /** Ends by itself when nothing is owed within the horizon. */
   readonly drain: { readonly horizonMs: number } | null
   readonly onProgress?: ((report: WorkerReport) => void) | undefined
+  /** Told after their commit of the requests whose submission was so plain that no event was written. */
+  readonly onPlain?: ((submitted: readonly PlainSubmission[]) => void) | undefined
 }
 
 export interface Worker {
@@ -55,6 +60,15 @@ export interface Worker {
   /** Claims no more, waits for its calls up to `graceMs`, ends the rest, records what is known, then stops. */
   stop(): Promise<WorkerReport>
   report(): WorkerReport
+}
+
+/** First attempt, accepted: nothing else is to be told of it. */
+export interface PlainSubmission {
+  readonly requestId: number
+  readonly target: string
+  readonly attempt: number
+  readonly taskId: string | null
+  readonly at: number
 }
 
 interface RunningCall {
@@ -117,6 +131,7 @@ function createLoop(options: WorkerOptions) {
     const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
     answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
     try {
+      await store.saveDescriptions(options.descriptions, clock.wallNow())
       for (;;) {
         takeOverSpills()
         endGrace()
@@ -309,6 +324,7 @@ function createLoop(options: WorkerOptions) {
         (tracking) => trackings.push(tracking),
       )
     }
+    options.onPlain?.(plainOf(results, result.settled))
     options.onProgress?.(tally.report())
   }
 
@@ -332,10 +348,14 @@ function createLoop(options: WorkerOptions) {
     const key = keyOf(call)
     running.set(key, { call, lease, abort })
     tally.countCall()
-    void makeAttempt(call, { target, lease, signal: abort.signal, wallNow: () => clock.wallNow() }).then((result) => {
-      running.delete(key)
+    const keep = (result: AttemptResult) => {
       answers.add(result)
       wake.signal()
+    }
+    const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: keep }
+    void makeAttempt(call, context).then((result) => {
+      running.delete(key)
+      keep(result)
     })
   }
 
@@ -367,6 +387,15 @@ function createLoop(options: WorkerOptions) {
   }
 
   return { run, stop, report: tally.report }
+}
+
+/** A turn settles its answers in their order. */
+function plainOf(results: readonly AttemptResult[], settled: readonly SettledRow[]): PlainSubmission[] {
+  return results.flatMap(({ requestId, target, attempt, outcome, endedAt }, i) =>
+    settled[i]?.isPlain === true && outcome.kind === 'accepted'
+      ? [{ requestId, target, attempt, taskId: outcome.taskId, at: endedAt }]
+      : [],
+  )
 }
 
 function turnedAway(offered: readonly Reconciliation[], rows: readonly SettledRow[]): Reconciliation[] {

@@ -4,7 +4,13 @@ import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import {
+  conflictError,
+  type EnqueueRequest,
+  type RequestRules,
+  toNewRequest,
+  withCheckedPayload,
+} from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
 export interface LineError {
@@ -87,7 +93,11 @@ export async function enqueueLines(
     lines = line.number
     try {
       const request = parseLine(line, options)
-      if (request !== null) batch.push({ line: line.number, request: toNewRequest(request, options.rules) })
+      if (request === null) continue
+      // Awaited only where a schema takes time: a million lines are a million turns of the loop else.
+      const given = withCheckedPayload(request, options.rules)
+      const checked = given instanceof Promise ? await given : given
+      batch.push({ line: line.number, request: toNewRequest(checked, options.rules) })
     } catch (error) {
       if (!isOnceishError(error)) throw error
       refuse(line.number, error)

@@ -1,8 +1,15 @@
 // One request, or many in one call: checked first, then written in transactions of at most 1,000.
+import { OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
-import type { EnqueueResult, NewRequest, Store } from '../store/store.ts'
-import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import type { CallerConnection, EnqueueResult, NewRequest, Store } from '../store/store.ts'
+import {
+  conflictError,
+  type EnqueueRequest,
+  type RequestRules,
+  toNewRequest,
+  withCheckedPayload,
+} from './new-request.ts'
 
 export interface Enqueued {
   readonly requestId: number
@@ -19,8 +26,29 @@ export async function enqueue(
   rules: RequestRules,
   now: number,
 ): Promise<Enqueued> {
-  const [result] = await store.enqueue([toNewRequest(request, rules)], now)
+  const checked = await withCheckedPayload(request, rules)
+  const [result] = await store.enqueue([toNewRequest(checked, rules)], now)
   return toEnqueued(result as EnqueueResult)
+}
+
+/**
+ * Inside the caller's own transaction: it is there once the caller has committed.
+ * @throws OnceishError CONNECTION_UNFIT, and as `enqueue`
+ */
+export function enqueueIn(
+  store: Store,
+  connection: CallerConnection,
+  request: EnqueueRequest,
+  rules: RequestRules,
+  now: number,
+): Enqueued {
+  const checked = withCheckedPayload(request, rules)
+  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, toNewRequest(checked, rules), now))
+  checked.catch(() => {}) // its verdict comes too late for a transaction that cannot wait
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `the schema of target "${request.target}" takes time, and a transaction cannot wait: check the payload before it`,
+  )
 }
 
 /**
@@ -33,7 +61,8 @@ export async function enqueueMany(
   rules: RequestRules,
   now: () => number,
 ): Promise<readonly Enqueued[]> {
-  const checked = requests.map((request) => toNewRequest(request, rules))
+  const checked: NewRequest[] = []
+  for (const request of requests) checked.push(toNewRequest(await withCheckedPayload(request, rules), rules))
   const done: Enqueued[] = []
   for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
     const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)

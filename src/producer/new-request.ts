@@ -3,15 +3,16 @@ import { randomUUID } from 'node:crypto'
 import { OnceishError } from '../core/errors.ts'
 import { MAX_PRIORITY } from '../core/limits.ts'
 import { hashRequest } from '../core/logical-hash.ts'
+import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest } from '../store/store.ts'
 
 /** One unit of work owed. */
-export interface EnqueueRequest {
-  readonly target: string
-  /** Plain JSON; see `canonicalJson` for what is refused. */
-  readonly payload: unknown
+export interface EnqueueRequest<Target extends string = string, Payload = unknown> {
+  readonly target: Target
+  /** Plain JSON, as the target's schema takes it where it has one. Dates, BigInts, NaN and lone surrogates are refused. */
+  readonly payload: Payload
   /** -32767 to 32767, default 0; higher goes first. */
   readonly priority?: number | undefined
   /** When it is due: epoch ms, a Date, or ISO 8601 text with a zone. Absent or past: now. */
@@ -27,9 +28,30 @@ export interface RequestRules {
   /** Undefined: the config does not name this target. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
   readonly targetNames: readonly string[]
+  /** Undefined: the target takes whatever is JSON. */
+  readonly schemaOf: (target: string) => PayloadSchema | undefined
 }
 
-/** @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE */
+/**
+ * The request with its payload as the target's schema puts it out; a promise where the schema itself takes time.
+ * @throws OnceishError PAYLOAD_INVALID, REQUEST_INVALID
+ */
+export function withCheckedPayload(
+  request: EnqueueRequest,
+  rules: RequestRules,
+): EnqueueRequest | Promise<EnqueueRequest> {
+  if (typeof request !== 'object' || request === null) {
+    throw new OnceishError('REQUEST_INVALID', `a request is { target, payload, ... }, not ${request}`)
+  }
+  const schema = rules.schemaOf(request.target)
+  if (schema === undefined) return request
+  const payload = checkPayload(schema, request.payload, request.target)
+  return payload instanceof Promise
+    ? payload.then((late: unknown) => ({ ...request, payload: late }))
+    : { ...request, payload }
+}
+
+/** @param request its payload checked. @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE */
 export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
   const dedupe = dedupeOf(request, targetPolicy(request.target, rules))
   const nonce = dedupe === 'none' ? { nonce: randomUUID() } : {}

@@ -130,6 +130,8 @@ export interface SettledRow {
   readonly reason: string | null
   /** False: the answer found its place taken and changed nothing. */
   readonly applied: boolean
+  /** The plain happy path, of which no event is written. */
+  readonly isPlain?: boolean
 }
 
 export interface TurnResult {
@@ -265,6 +267,32 @@ export interface StoreFacts {
   readonly highWaterAt: number
 }
 
+/** What a commit is of; one of a turn may be of several. */
+export type Commit =
+  | 'enqueue'
+  | 'claim'
+  | 'settle'
+  | 'sweep'
+  | 'describe'
+  | 'release'
+  | 'retry'
+  | 'resolve'
+  | 'cancel'
+  | 'pause'
+  | 'resume'
+
+/** Told of each commit, right before and right after it: what tests crash at. A throw before it rolls it back. */
+export type StoreProbe = (moment: 'before-commit' | 'after-commit', commit: Commit) => void
+
+/** What we need of a caller's better-sqlite3 `Database`; any copy of it will do. */
+export interface CallerConnection {
+  readonly open: boolean
+  readonly inTransaction: boolean
+  readonly readonly: boolean
+  prepare(sql: string): unknown
+  pragma(source: string, options?: { readonly simple?: boolean }): unknown
+}
+
 export interface Store {
   facts(): Promise<StoreFacts>
   /**
@@ -276,12 +304,21 @@ export interface Store {
     now: number,
     options?: { readonly stopAtConflict?: boolean },
   ): Promise<readonly EnqueueResult[]>
+  /**
+   * The same inside the caller's own open transaction, which decides whether it happened. Synchronous where the engine is.
+   * @throws OnceishError CONNECTION_UNFIT
+   */
+  enqueueIn(connection: CallerConnection, request: NewRequest, now: number): EnqueueResult
   turn(input: TurnInput): Promise<TurnResult>
   /**
    * A reader with a memory of its own: null where no other connection has committed since it was last asked. Cheap enough to
    * ask many times a second.
    */
   watchChanges(targets: readonly string[]): (now: number) => Promise<Change | null>
+  /** A reader with a memory of its own: whether another connection has committed since it was last asked. */
+  watchCommits(): () => Promise<boolean>
+  /** Calls `listener` after each commit through this store. */
+  onCommit(listener: () => void): () => void
   /** Calls `wake` after each commit of this process that made work. */
   onWork(wake: () => void): () => void
   saveDescriptions(
@@ -298,6 +335,12 @@ export interface Store {
     limit: number
     afterId?: number
   }): Promise<readonly RequestView[]>
+  /** Of each request that is there, in no order. */
+  viewsOf(requestIds: readonly number[]): Promise<readonly RequestView[]>
+  /** In the order of their commits. */
+  eventsAfter(eventId: number, limit: number): Promise<readonly EventView[]>
+  /** 0 where nothing was ever written. */
+  lastEventId(): Promise<number>
   orphans(limit: number): Promise<readonly OrphanView[]>
   status(): Promise<StoreStatus>
   /** `claimedBefore`: younger calls of other workers are theirs to end. */

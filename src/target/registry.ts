@@ -1,22 +1,39 @@
 // The targets of one process: the present ones by name, and earlier descriptions for the doubt that they made.
+import type { CodeTargetDefinition } from '../config/code-target-schema.ts'
 import type { TargetDefinition } from '../config/target-definition.ts'
+import { createCodeTarget } from './code/code-target.ts'
 import { createHttpTarget, type HttpTargetOptions } from './http/http-target.ts'
 import type { Target, TargetRegistry } from './target.ts'
 
+export interface PresentTargets {
+  readonly described: readonly TargetDefinition[]
+  readonly coded?: readonly CodeTargetDefinition[]
+}
+
+export interface RegistryOptions extends HttpTargetOptions {
+  /** What tests stand between. */
+  readonly seam?: ((target: Target) => Target) | undefined
+}
+
 export function createTargetRegistry(
-  definitions: readonly TargetDefinition[],
-  options: HttpTargetOptions,
+  { described, coded = [] }: PresentTargets,
+  { seam = (target) => target, ...options }: RegistryOptions,
 ): TargetRegistry {
-  const targets = definitions.map((definition) => createHttpTarget(definition, options))
+  const targets = [
+    ...described.map((definition) => createHttpTarget(definition, options)),
+    ...coded.map(createCodeTarget),
+  ].map(seam)
   const byName = new Map(targets.map((target) => [target.name, target]))
   const earlier = new Map<string, Target>()
 
   /** Once rebuilt, a description is known by its version alone. */
   function rebuilt(name: string, version: string, description: string | null): Target | undefined {
     const id = JSON.stringify([name, version])
-    const target = earlier.get(id) ?? (description === null ? undefined : rebuild(name, description, options))
-    if (target !== undefined) earlier.set(id, target)
-    return target
+    const known = earlier.get(id)
+    if (known !== undefined || description === null) return known
+    const target = rebuild(name, description, options)
+    if (target !== undefined) earlier.set(id, seam(target))
+    return earlier.get(id)
   }
 
   return {

@@ -28,6 +28,8 @@ export interface InvokeOptions {
   readonly gate: WriteGate
   /** Called right after the gate opened: from here on the call may have an effect. */
   readonly onWritten?: () => void
+  /** Code that went on beyond its deadline has come to an end after all: a late answer. */
+  readonly onLate?: (outcome: Outcome) => void
   /** Ends the call at once: `not_executed` if nothing was written, else `unknown`. */
   readonly signal?: AbortSignal
 }

@@ -137,6 +137,8 @@ describe('reading it', () => {
     const path = write('onceish.config.yaml', '')
     expect(await loadConfig({ cwd })).toEqual({
       path,
+      codeTargets: {},
+      payloads: {},
       store: join(cwd, 'onceish.db'),
       namespace: null,
       maxPayloadBytes: 1_048_576,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { parseTarget } from '../../src/config/options.ts'
 import { definitionVersion, policyOf } from '../../src/config/policy.ts'
+import { parseTarget } from '../support/parse-target.ts'
 
 const RAW = {
   submit: { url: 'https://a.example/jobs', timeoutMs: 20_000 },

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseTarget } from '../../src/config/options.ts'
+import { parseTarget } from '../support/parse-target.ts'
 
 const MINIMAL = { submit: { url: 'https://api.example.com/v1/jobs' }, taskId: '{% $response.body.id %}' }
 const KEYED = { ...MINIMAL, idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' } }

@@ -44,7 +44,7 @@ test('with concurrency 1 the calls go out one by one, by priority, due time and 
   const wanted: { n: number; priority: number; runAt: number }[] = []
   for (let i = 0; i < 40; i++) wanted.push({ n: fresh(), priority: i % 3, runAt: 1000 + ((i * 7) % 5) })
   await once.enqueueMany(wanted.map(({ n, ...request }) => ({ target: 'renders', payload: { n }, ...request })))
-  const worker = await once.startWorker({ ...DRAIN, concurrency: 1 })
+  const worker = once.startWorker({ ...DRAIN, concurrency: 1 })
   await worker.done
   const order = wanted.toSorted((a, b) => b.priority - a.priority || a.runAt - b.runAt || a.n - b.n).map(({ n }) => n)
   const called = (await api.oracle()).calls.map((call) => call.n).filter((n) => order.includes(n as number))
@@ -57,7 +57,7 @@ test('a worker whose event loop was blocked beyond its lease does not write; ano
   const n = fresh()
   await blocked.enqueue({ target: 'messages', payload: { n } })
   let blocks = 1
-  const worker = await blocked.startWorker({
+  const worker = blocked.startWorker({
     ...DRAIN,
     onProgress: ({ calls }) => {
       // Right after the claim's commit, before the dial can end.
@@ -135,7 +135,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   if (call === undefined) throw new Error('nothing was claimed')
   writeSpill({ storePath: path, incarnation, boot: 'dead' }, [answer(call, accepted('SM-spilled'))])
   writeSpill({ storePath: path, incarnation: 'another store', boot: 'other' }, [answer(call, accepted('SM-foreign'))])
-  const worker = await once.startWorker(DRAIN)
+  const worker = once.startWorker(DRAIN)
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
   const left = readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))
@@ -148,7 +148,7 @@ test('stop waits for the calls in flight and claims no more', async () => {
   const [first, second] = [fresh(), fresh()]
   await once.enqueue({ target: 'messages', payload: { n: first, fault: 'slow:300' }, priority: 1 })
   await once.enqueue({ target: 'messages', payload: { n: second } })
-  const worker = await once.startWorker()
+  const worker = once.startWorker()
   await waitFor(async () => (await callsOf(first)).length === 1, { what: 'the first call' })
   await worker.stop()
   expect((await once.status()).states).toEqual({ submitted: 1, ready: 1 })
@@ -159,7 +159,7 @@ test('a call that outlasts the grace ends in doubt, on record', async () => {
   const once = await open({ worker: { concurrency: 1, leaseMs: 1500, graceMs: 50 } })
   const n = fresh()
   await once.enqueue({ target: 'messages', payload: { n, fault: 'slow:800' } })
-  const worker = await once.startWorker()
+  const worker = once.startWorker()
   await waitFor(async () => (await callsOf(n)).length === 1, { what: 'the call' })
   await worker.stop()
   expect(await once.get(1)).toMatchObject({ state: 'unknown', taskState: { leaseOwner: null } })
@@ -170,7 +170,7 @@ test('refused credentials pause the target with its queue whole, and resume goes
   const [first, second] = [fresh(), fresh()]
   await once.enqueue({ target: 'renders', payload: { n: first, fault: '401' }, priority: 1 })
   await once.enqueue({ target: 'renders', payload: { n: second } })
-  const blocked = await once.startWorker(DRAIN)
+  const blocked = once.startWorker(DRAIN)
   await blocked.done
   expect(await once.status()).toMatchObject({
     states: { ready: 2 },
@@ -178,7 +178,7 @@ test('refused credentials pause the target with its queue whole, and resume goes
   })
   expect(await callsOf(second)).toEqual([])
   expect(await once.resume('renders')).toBe(true)
-  const resumed = await once.startWorker(DRAIN)
+  const resumed = once.startWorker(DRAIN)
   await resumed.done
   expect((await once.status()).states).toEqual({ submitted: 2 })
 })
@@ -221,7 +221,7 @@ test('a request that is due later is called then, without being asked', async ()
   const n = fresh()
   const runAt = Date.now() + 300
   await once.enqueue({ target: 'renders', payload: { n }, runAt })
-  const worker = await once.startWorker(DRAIN)
+  const worker = once.startWorker(DRAIN)
   await worker.done
   const [call] = await callsOf(n)
   expect(call?.at).toBeGreaterThanOrEqual(runAt)
@@ -234,7 +234,7 @@ test('a payload that does not fit the description is dead without a call, and th
   const [broken, good] = [fresh(), fresh()]
   await once.enqueue({ target: 'renders', payload: { n: broken } })
   await once.enqueue({ target: 'renders', payload: { n: good, template: 'a&b' } })
-  const worker = await once.startWorker(DRAIN)
+  const worker = once.startWorker(DRAIN)
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'dead', reason: 'render_failed', attempt: 0 })
   expect(await callsOf(broken)).toEqual([])
@@ -245,7 +245,7 @@ test('canceling a request in doubt cancels the task that recovery finds at the A
   const once = await open()
   const n = fresh()
   await once.enqueue({ target: 'parcels', payload: { n, fault: 'hang_after' } })
-  const worker = await once.startWorker(DRAIN)
+  const worker = once.startWorker(DRAIN)
   await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
   expect(await once.cancel(1)).toMatchObject({ kind: 'applied', view: { state: 'invoking' } })
   await worker.done
@@ -261,8 +261,8 @@ test('an unset name that a target needs keeps the worker from starting', async (
   const once = await open({
     targets: { renders: { submit: { headers: { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" } } } },
   })
-  await expect(once.startWorker()).rejects.toMatchObject({ code: 'ENV_MISSING' })
-  const worker = await once.startWorker({ ...DRAIN, targets: ['messages'] })
+  expect(() => once.startWorker()).toThrow(expect.objectContaining({ code: 'ENV_MISSING' }))
+  const worker = once.startWorker({ ...DRAIN, targets: ['messages'] })
   await worker.done
 })
 
@@ -272,12 +272,12 @@ test('bytes are frozen with the first attempt: a replay repeats them, whatever t
   const first = await open({ targets: { renders: { submit: { body } } } }, path)
   const n = fresh()
   await first.enqueue({ target: 'renders', payload: { n, fault: 'hang_after' } })
-  const worker = await first.startWorker()
+  const worker = first.startWorker()
   await waitFor(async () => (await first.get(1))?.state === 'unknown', { what: 'doubt' })
   await worker.stop()
   const changed = { submit: { url: `${api.origin}/v1/renders?changed=1`, body: { other: true }, timeoutMs: 800 } }
   const second = await open({ targets: { renders: changed } }, path)
-  const recovery = await second.startRecovery()
+  const recovery = second.startRecovery()
   await recovery.done
   expect(await second.get(1)).toMatchObject({ state: 'submitted' })
   const calls = await callsOf(n)
@@ -326,7 +326,7 @@ test('rows in doubt beyond the slots for lookups do not make the loop spin', asy
 
 test('what is enqueued in the same process while a turn runs is not overlooked', async () => {
   const once = await open()
-  const worker = await once.startWorker()
+  const worker = once.startWorker()
   onTestFinished(async () => {
     await worker.stop()
   })
@@ -341,7 +341,7 @@ test('a dry run asks lookups and cancels nothing', async () => {
   const once = await open()
   const n = fresh()
   await once.enqueue({ target: 'parcels', payload: { n, fault: 'slow:400' } })
-  const worker = await once.startWorker()
+  const worker = once.startWorker()
   await waitFor(async () => (await effectsOf(n)).length === 1, { what: 'the effect' })
   await once.cancel(1)
   await worker.stop()
@@ -372,7 +372,7 @@ test('a worker that is told to stop while the store takes no writes ends when it
   await waitFor(() => isFull, { what: 'the trouble' })
   await worker.stop()
   expect(readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))).toHaveLength(1)
-  const next = await once.startWorker(DRAIN)
+  const next = once.startWorker(DRAIN)
   await next.done
   expect((await once.status()).states).toEqual({ submitted: 1 })
 })
@@ -386,7 +386,7 @@ test('with concurrency 1 submitted tasks are asked about all the same', async ()
   }
   const once = await open({ targets: { renders: { status } } })
   await once.enqueue({ target: 'renders', payload: { n: fresh() } })
-  const worker = await once.startWorker({ concurrency: 1 })
+  const worker = once.startWorker({ concurrency: 1 })
   onTestFinished(async () => {
     await worker.stop()
   })
@@ -401,7 +401,7 @@ test('with concurrency 1 every row in doubt is looked into, with nothing else to
   await world.turn({ results: calls.map((call) => answer(call, unknown())) })
   await world.store.close()
   const once = await open({}, path)
-  const recovery = await once.startRecovery({ concurrency: 1 })
+  const recovery = once.startRecovery({ concurrency: 1 })
   await waitFor(async () => (await once.status()).states.held === 12, { what: 'all to be held' })
   await recovery.done
 })
@@ -411,7 +411,7 @@ test('with concurrency 1 a replay that is turned away does not keep ready reques
   const n = fresh()
   await once.enqueue({ target: 'renders', payload: { n, fault: 'hang_after' }, priority: 9 })
   await once.enqueueMany(Array.from({ length: 5 }, () => ({ target: 'messages', payload: { n: fresh() } })))
-  const worker = await once.startWorker({ concurrency: 1 })
+  const worker = once.startWorker({ concurrency: 1 })
   onTestFinished(async () => {
     await worker.stop()
   })
@@ -457,7 +457,7 @@ test('a worker that breaks off writes what it was answered to disk, and the next
   const worker = handMadeWorker(broken, configFor(api.origin))
   await expect(worker.done).rejects.toMatchObject({ code: 'INVARIANT_BROKEN' })
   await worker.closeTargets()
-  const next = await once.startWorker(DRAIN)
+  const next = once.startWorker(DRAIN)
   await next.done
   expect((await once.status()).states).toEqual({ submitted: 1 })
 })

@@ -5,7 +5,7 @@ import { openOnceish } from '../../src/onceish.ts'
 
 const [file] = process.argv.slice(2)
 const once = await openOnceish({ config: await loadConfig({ file }) })
-await once.startWorker({
+once.startWorker({
   onProgress: ({ calls }) => {
     if (calls > 0) process.kill(process.pid, 'SIGKILL')
   },

@@ -10,6 +10,7 @@ import { tempDir } from '../support/temp-dir.ts'
 const rules = {
   maxPayloadBytes: 200,
   targetNames: ['video', 'parcel'],
+  schemaOf: () => undefined,
   policyOf: (name: string) => (['video', 'parcel'].includes(name) ? NO_POLICY : undefined),
 }
 

@@ -29,7 +29,7 @@ async function submitOne(overrides: RawConfig = {}): Promise<void> {
     config: { ...configFor(api.origin, { targets: { renders } }), store: join(tempDir(), 'jobs.db') },
   })
   await once.enqueue({ target: 'renders', payload: { n: ++lastN } })
-  const worker = await once.startWorker()
+  const worker = once.startWorker()
   onTestFinished(async () => {
     await worker.stop()
     await once.close()

@@ -17,7 +17,7 @@ interface HandMadeWorker extends Worker {
 
 export function handMadeWorker(store: Store, config: RawConfig, options: Partial<WorkerOptions> = {}): HandMadeWorker {
   const { targets, worker } = parseConfig(config, { path: null, baseDir: '/' })
-  const registry = createTargetRegistry(Object.values(targets), { env: {} })
+  const registry = createTargetRegistry({ described: Object.values(targets) }, { env: {} })
   const clock = options.clock ?? systemClock
   const latestNow = latestWall(clock)
   const reconcile = createReconciler({
@@ -32,6 +32,7 @@ export function handMadeWorker(store: Store, config: RawConfig, options: Partial
     store,
     registry,
     serves: registry.targets.map((target) => target.name),
+    descriptions: [],
     prepare: createPrepare(registry, 'test', SILENT),
     reconcile,
     track: createTracker(registry),

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import type { TargetDefinition } from '../../src/config/target-definition.ts'
 import { createTargetRegistry } from '../../src/target/registry.ts'
 import type { TargetRegistry } from '../../src/target/target.ts'
 import { definitionOf } from './support/definition.ts'
@@ -9,8 +10,8 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((registry) => registry.close()))
 })
 
-function registryOf(...definitions: Parameters<typeof createTargetRegistry>[0]): TargetRegistry {
-  const registry = createTargetRegistry(definitions, { env: {} })
+function registryOf(...described: TargetDefinition[]): TargetRegistry {
+  const registry = createTargetRegistry({ described }, { env: {} })
   open.push(registry)
   return registry
 }

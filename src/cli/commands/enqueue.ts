@@ -185,7 +185,9 @@ function printLines({ isJson, config }: Context, report: EnqueueLinesReport, onE
     process.exitCode = skipped > 0 ? EXIT.needsPerson : EXIT.done
     return
   }
-  const again = Object.values(config.targets).every(({ dedupe }) => dedupe === 'always')
+  const again = [...Object.values(config.targets), ...Object.values(config.codeTargets).map(({ care }) => care)].every(
+    ({ dedupe }) => dedupe === 'always',
+  )
     ? ''
     : ' (but for targets with dedupe live or none)'
   throw new OnceishError(

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Config } from '../../config/config.ts'
+import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
 import type { StoreStatus, TargetStatus } from '../../store/store.ts'
 import { example } from '../arguments.ts'
@@ -25,13 +25,13 @@ const NOTHING: TargetStatus = { states: {}, paused: false, pausedAt: null, pause
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
-  const known = Object.fromEntries(Object.keys(config.targets).map((name) => [name, NOTHING]))
+  const known = Object.fromEntries(targetNames(config).map((name) => [name, NOTHING]))
   return { ...known, ...status.targets }
 }
 
 function toJson(status: StoreStatus, config: Config): object {
   const { states, oldestReady, oldestUnknown } = status
-  const { held, dead, unroutable } = attentionOf(status, Object.keys(config.targets), null)
+  const { held, dead, unroutable } = attentionOf(status, targetNames(config), null)
   return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, held, dead, unroutable }
 }
 
@@ -49,10 +49,10 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
   if (status.oldestUnknown !== null) print('', `oldest unknown: in doubt since ${relative(status.oldestUnknown, now)}`)
-  print(...attentionLines(attentionOf(status, Object.keys(config.targets), null), status, next))
+  print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 
 function remark(name: string, paused: boolean, config: Config): string | null {
-  if (!Object.hasOwn(config.targets, name)) return 'not in the config'
+  if (!isTargetOf(config, name)) return 'not in the config'
   return paused ? 'paused' : null
 }

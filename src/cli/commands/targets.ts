@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { TargetDefinition } from '../../config/target-definition.ts'
+import type { CareDefinition } from '../../config/target-definition.ts'
 import { hasCode } from '../../core/errors.ts'
 import type { StoreStatus } from '../../store/store.ts'
 import { example } from '../arguments.ts'
@@ -17,7 +17,12 @@ export function addTargets(program: Command): void {
     .action(async (_options: object, command: Command) => {
       const settings = await readSettings(command)
       const status = await statusOf(settings)
-      const targets = Object.values(settings.config.targets).map((definition) => describe(definition, status))
+      const targets = [
+        ...Object.values(settings.config.targets).map((target) => describe(target.name, target.submit, target, status)),
+        ...Object.values(settings.config.codeTargets).map(({ name, version, care }) =>
+          describe(name, { method: 'code', url: `version ${version}` }, care, status),
+        ),
+      ]
       if (settings.isJson) for (const target of targets) printJson(target)
       else if (targets.length === 0) print('the config names no target')
       else print(targets.map(block).join('\n\n'))
@@ -37,14 +42,19 @@ async function statusOf(settings: Settings): Promise<StoreStatus | null> {
   return status
 }
 
-function describe(definition: TargetDefinition, status: StoreStatus | null) {
-  const { name, submit, idempotency, lookup, recovery, dedupe } = definition
+function describe(
+  name: string,
+  { method, url }: { readonly method: string; readonly url: string },
+  care: CareDefinition,
+  status: StoreStatus | null,
+) {
+  const { idempotency, lookup, recovery, dedupe } = care
   const { paused = false, pausedAt = null, pausedBy = null, pauseReason = null } = status?.targets[name] ?? {}
   return {
     target: name,
-    kind: kindOf(definition),
-    method: submit.method,
-    url: submit.url,
+    kind: kindOf(care),
+    method,
+    url,
     recovery,
     rememberedForMs: idempotency?.rememberedForMs ?? null,
     marginMs: typeof idempotency?.rememberedForMs === 'number' ? idempotency.marginMs : null,
@@ -52,7 +62,7 @@ function describe(definition: TargetDefinition, status: StoreStatus | null) {
     misses: lookup?.misses ?? null,
     missMeans: lookup?.missMeans ?? null,
     dedupe,
-    promise: promiseOf(definition),
+    promise: promiseOf(care),
     paused,
     pausedAt,
     pausedBy,

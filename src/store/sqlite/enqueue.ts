@@ -3,7 +3,7 @@ import { invariant } from '../../core/errors.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { EnqueueResult, NewRequest } from '../store.ts'
 import { storedHash } from './rows.ts'
-import type { Statements } from './statements.ts'
+import type { EnqueueStatements } from './statements.ts'
 
 /** Leaves the transaction so that it rolls back, and carries what is to be told. */
 export class ConflictRollback extends Error {
@@ -15,7 +15,7 @@ export class ConflictRollback extends Error {
 }
 
 export function enqueueAll(
-  sql: Statements,
+  sql: EnqueueStatements,
   requests: readonly NewRequest[],
   now: number,
   stopAtConflict: boolean,
@@ -29,7 +29,7 @@ export function enqueueAll(
   return results
 }
 
-function enqueueOne(sql: Statements, request: NewRequest, now: number): EnqueueResult {
+function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): EnqueueResult {
   const dueAt = request.dueAt ?? now
   const requestId = insertRequest(sql, request, dueAt, now)
   const generation = sql.claimHash.get(request.ledgerHash, request.payloadHash, requestId) as number | undefined
@@ -43,7 +43,7 @@ function enqueueOne(sql: Statements, request: NewRequest, now: number): EnqueueR
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
 }
 
-function insertRequest(sql: Statements, request: NewRequest, dueAt: number, now: number): number {
+function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: number, now: number): number {
   const { lastInsertRowid } = sql.insertRequest.run(
     request.target,
     storedHash(request.logicalHash),
@@ -57,7 +57,7 @@ function insertRequest(sql: Statements, request: NewRequest, dueAt: number, now:
   return Number(lastInsertRowid)
 }
 
-function existing(sql: Statements, request: NewRequest): EnqueueResult {
+function existing(sql: EnqueueStatements, request: NewRequest): EnqueueResult {
   const held = sql.findHash.get(request.ledgerHash) as { request_id: number; payload_hash: Buffer | null } | undefined
   invariant(held !== undefined, 'a logical hash is taken and not in the ledger')
   const view = sql.overview.get({ id: held.request_id }) as { state: RequestState; task_id: string | null } | undefined

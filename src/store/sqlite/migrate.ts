@@ -28,6 +28,16 @@ export function refuseNewer(version: number, path: string): void {
   )
 }
 
+/** @throws OnceishError STORE_SCHEMA_NEWER, STORE_SCHEMA_OLDER: another onceish has changed it while this one ran. */
+export function refuseOther(version: number, path: string): void {
+  refuseNewer(version, path)
+  if (version === SCHEMA_VERSION) return
+  throw new OnceishError(
+    'STORE_SCHEMA_OLDER',
+    `${path} has schema version ${version} and this onceish works on ${SCHEMA_VERSION}: stop everything and look at the file`,
+  )
+}
+
 /** Call inside an IMMEDIATE transaction: the version is read under its lock. @returns the version that was found. */
 export function migrate(connection: Connection, path: string, now: number): number {
   const found = readSchemaVersion(connection)

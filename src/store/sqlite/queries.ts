@@ -73,7 +73,7 @@ export function requestDetail(sql: Statements, requestId: number): RequestDetail
   }
 }
 
-interface EventRow {
+export interface EventRow {
   event_id: number
   request_id: number | null
   target: string | null
@@ -87,7 +87,7 @@ interface EventRow {
   detail: string | null
 }
 
-function toEvent(row: EventRow): EventView {
+export function toEvent(row: EventRow): EventView {
   return {
     eventId: row.event_id,
     requestId: row.request_id,

@@ -22,7 +22,7 @@ export function settle(turn: Turn, result: AttemptResult, guard: Guard | null): 
 
 function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   const { sql, word } = turn
-  if (settlePlainly(turn, result)) return settledRow(result, 'submitted', null, true)
+  if (settlePlainly(turn, result)) return { ...settledRow(result, 'submitted', null, true), isPlain: true }
   const row = readTaskState(sql, result.requestId)
   if (row === null) return settledRow(result, 'dead', 'unknown_request', false)
   const policy = turn.input.policyOf(row.target) ?? NO_POLICY

@@ -2,13 +2,14 @@
 import { resolve as resolvePath } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { hasCode, OnceishError } from '../../core/errors.ts'
-import type { Store, TurnInput, TurnResult } from '../store.ts'
+import type { Commit, Store, StoreProbe, TurnInput, TurnResult } from '../store.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
-import { migrate, readSchemaVersion, refuseNewer, SCHEMA_VERSION } from './migrate.ts'
+import { enqueueIn } from './enqueue-in.ts'
+import { migrate, readSchemaVersion, refuseNewer, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry } from './operator.ts'
-import { listRequests, requestDetail, storeStatus, toOrphan } from './queries.ts'
+import { type EventRow, listRequests, requestDetail, requestView, storeStatus, toEvent, toOrphan } from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
@@ -20,6 +21,7 @@ export interface SqliteStoreOptions {
   /** False: a missing file is STORE_NOT_FOUND. */
   readonly create: boolean
   readonly now: number
+  readonly probe?: StoreProbe | undefined
 }
 
 /** How long a write waits for other processes before STORE_BUSY. */
@@ -29,6 +31,7 @@ const BUSY_FOR_MS = 30_000
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const path = resolvePath(options.path)
   const db = await connect(path, options)
+  const { probe } = options
 
   async function write<T>(work: () => T): Promise<T> {
     const transaction = db.transaction(work)
@@ -60,47 +63,53 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   const sql = prepareStatements(db)
   const listeners = new Set<() => void>()
-
-  function checkSchema(): void {
-    const version = sql.schemaVersion.get() as number
-    if (version === SCHEMA_VERSION) return
-    refuseNewer(version, path)
-    throw new OnceishError(
-      'STORE_SCHEMA_OLDER',
-      `${path} went back to schema version ${version}: stop everything and look at the file`,
-    )
+  const commitListeners = new Set<() => void>()
+  const tellCommit = () => {
+    for (const listener of commitListeners) listener()
   }
-  const read = async <T>(work: () => T): Promise<T> => {
+
+  const checkOpen = () => {
     if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
+  }
+  const checkSchema = () => refuseOther(sql.schemaVersion.get() as number, path)
+  const read = async <T>(work: () => T): Promise<T> => {
+    checkOpen()
     try {
       return work()
     } catch (error) {
       throw toStoreError(error, path)
     }
   }
-  const change = async <T>(work: () => T): Promise<T> => {
-    if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
+  const change = async <T>(commit: Commit, work: () => T): Promise<T> => {
+    checkOpen()
     const result = await write(() => {
       checkSchema()
-      return work()
+      const made = work()
+      probe?.('before-commit', commit)
+      return made
     })
+    probe?.('after-commit', commit)
     for (const wake of listeners) wake()
+    tellCommit()
     return result
   }
   const turn = async (input: TurnInput): Promise<TurnResult> => {
-    if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
+    checkOpen()
     const run = (guard: Parameters<typeof runTurn>[2]) =>
       write(() => {
         checkSchema()
-        return runTurn(sql, input, guard)
+        const made = runTurn(sql, input, guard)
+        for (const commit of commitsOf(input, made)) probe?.('before-commit', commit)
+        return made
       })
-    try {
-      return await run(null)
-    } catch (error) {
+    const result = await run(null).catch((error: unknown) => {
       if (input.results.length === 0 || hasCode(error, ...MACHINE_TROUBLE, 'INVARIANT_BROKEN')) throw error
       // One of the answers cannot be written as it is: again, each under a savepoint of its own.
       return run((work) => db.transaction(work)())
-    }
+    })
+    for (const commit of commitsOf(input, result)) probe?.('after-commit', commit)
+    tellCommit()
+    return result
   }
 
   return {
@@ -124,14 +133,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     enqueue: async (requests, now, { stopAtConflict = false } = {}) => {
       try {
-        return await change(() => enqueueAll(sql, requests, now, stopAtConflict))
+        return await change('enqueue', () => enqueueAll(sql, requests, now, stopAtConflict))
       } catch (error) {
         if (error instanceof ConflictRollback) return error.results
         throw error
       }
     },
+    enqueueIn: (connection, request, now) => {
+      checkOpen()
+      return enqueueIn(connection, path, request, now)
+    },
     turn,
     watchChanges: (targets) => {
+      checkOpen()
       const served = JSON.stringify(targets)
       let seenVersion = sql.dataVersion.get() as number
       return (now) =>
@@ -143,20 +157,38 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
           return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: due }
         })
     },
+    watchCommits: () => {
+      checkOpen()
+      let seenVersion = sql.dataVersion.get() as number
+      return () =>
+        read(() => {
+          const version = sql.dataVersion.get() as number
+          const isNew = version !== seenVersion
+          seenVersion = version
+          return isNew
+        })
+    },
+    onCommit: (listener) => {
+      commitListeners.add(listener)
+      return () => commitListeners.delete(listener)
+    },
     onWork: (wake) => {
       listeners.add(wake)
       return () => listeners.delete(wake)
     },
     saveDescriptions: (targets, now) =>
-      change(() => {
+      change('describe', () => {
         for (const { name, version, description } of targets) sql.saveDescription.run(name, version, description, now)
       }),
     releaseChecks: (worker, now) =>
-      change(() => {
+      change('release', () => {
         sql.releaseChecks.run(now, ownerOf(worker))
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
     list: (filter) => read(() => listRequests(db, filter)),
+    viewsOf: (requestIds) => read(() => requestIds.flatMap((requestId) => requestView(sql, requestId) ?? [])),
+    eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
+    lastEventId: () => read(() => sql.lastEventId.get() as number),
     orphans: (limit) => read(() => (sql.orphans.all(limit) as Parameters<typeof toOrphan>[0][]).map(toOrphan)),
     status: () => read(() => db.transaction(() => storeStatus(sql))()),
     drainStatus: (targets, horizonAt, claimedBefore) =>
@@ -169,12 +201,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     inDoubt: (afterId, limit) =>
       read(() => (sql.inDoubt.all(afterId, limit) as TaskStateRow[]).map((row) => toInvestigation(sql, row))),
-    retry: (requestId, word, policyOf) => change(() => retry(sql, requestId, word, policyOf)),
-    resolve: (requestId, resolution, word, options) => change(() => resolve(sql, requestId, resolution, word, options)),
-    cancel: (requestId, word) => change(() => cancel(sql, requestId, word)),
-    pause: (target, reason, actor, now) => change(() => pauseTarget(sql, target, reason, { now, actor })),
+    retry: (requestId, word, policyOf) => change('retry', () => retry(sql, requestId, word, policyOf)),
+    resolve: (requestId, resolution, word, options) =>
+      change('resolve', () => resolve(sql, requestId, resolution, word, options)),
+    cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
+    pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>
-      change(() => {
+      change('resume', () => {
         const resumed = sql.resumeTarget.run(target).changes > 0
         if (resumed) sql.wakePaused.run(now, target)
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
@@ -184,6 +217,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       if (db.open) db.close()
     },
   }
+}
+
+function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
+  return [
+    ...(input.results.length > 0 ? ['settle' as const] : []),
+    ...(input.reconciliations.length > 0 ? ['sweep' as const] : []),
+    ...(calls.length > 0 ? ['claim' as const] : []),
+  ]
 }
 
 /** Troubles of the machine or the file, not of one answer. */

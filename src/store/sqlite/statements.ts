@@ -200,6 +200,8 @@ export const SQL = {
   // queries
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
+  eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT ?'),
+  lastEventId: value('SELECT COALESCE(MAX(event_id), 0) FROM events'),
   eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
   orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
   orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
@@ -236,9 +238,32 @@ export const SQL = {
 export type Statements = { readonly [Name in keyof typeof SQL]: Database.Statement }
 
 export function prepareStatements(db: Database.Database): Statements {
-  const prepared = Object.entries(SQL).map(([name, { text, isValue }]) => {
-    const statement = db.prepare(text)
+  return prepareOnly(db, Object.keys(SQL) as (keyof Statements)[])
+}
+
+/** What an enqueue needs, for connections that are not ours. */
+export const ENQUEUE_STATEMENTS = [
+  'schemaVersion',
+  'insertRequest',
+  'claimHash',
+  'findHash',
+  'deleteRequest',
+  'setRequestGeneration',
+  'insertReady',
+  'insertWaiting',
+  'overview',
+] as const
+export type EnqueueStatements = Pick<Statements, (typeof ENQUEUE_STATEMENTS)[number]>
+
+export function prepareOnly<Name extends keyof Statements>(
+  db: Database.Database,
+  names: readonly Name[],
+): Pick<Statements, Name> {
+  const prepared = names.map((name) => {
+    const { text, isValue } = SQL[name]
+    // A caller's connection may have been set to BigInts.
+    const statement = db.prepare(text).safeIntegers(false)
     return [name, isValue ? statement.pluck() : statement]
   })
-  return Object.fromEntries(prepared) as Statements
+  return Object.fromEntries(prepared) as Pick<Statements, Name>
 }

@@ -6,9 +6,10 @@ import type { TargetDefinition } from '../../config/target-definition.ts'
 import type { Outcome, OutcomeKind } from '../../core/outcome.ts'
 import { tellsRepeats } from '../../core/policy.ts'
 import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
+import type { Redactor } from '../redact.ts'
+import { taskIdText } from '../task-id.ts'
 import { evidenceOf } from './evidence.ts'
-import { type ResponseFacts, readAnswer, taskIdText } from './extract.ts'
-import type { Redactor } from './redact.ts'
+import { type ResponseFacts, readAnswer } from './extract.ts'
 import type { Answer, CallVerdict } from './submit.ts'
 
 /** The same request will never do. */

@@ -2,7 +2,8 @@
 import { EVIDENCE_BODY_BYTES } from '../../core/limits.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
-import type { Redactor } from './redact.ts'
+import type { Redactor } from '../redact.ts'
+import { shortText, storable } from '../stored-text.ts'
 import type { Answer, CallVerdict } from './submit.ts'
 
 const KEPT_HEADERS = [
@@ -25,7 +26,6 @@ const KEPT_HEADERS = [
 ] as const
 
 const MAX_HEADER_CHARS = 512
-const MAX_NOTE_CHARS = 512
 
 export function evidenceOf(
   verdict: CallVerdict,
@@ -69,15 +69,6 @@ function keptHeaders(headers: HeaderMap, redactor: Redactor): HeaderMap {
     if (value !== undefined) kept[name] = storable(redactor.redactHead(value, MAX_HEADER_CHARS, false))
   }
   return kept
-}
-
-function shortText(text: string, redactor: Redactor): string {
-  return storable(redactor.redactHead(text, MAX_NOTE_CHARS, false))
-}
-
-/** PostgreSQL takes neither NUL nor half of a surrogate pair. */
-function storable(text: string): string {
-  return text.replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
 function cutUtf8(text: string, maxBytes: number): string {

@@ -1,9 +1,7 @@
 // What an answer says, as values for expressions. Numbers keep their digits: an id above 2^53 comes out as it came in.
 
 import { isSafeNumber, parse as parseLosslessly } from 'lossless-json'
-import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
-import { REDACTED, type Redactor } from './redact.ts'
 import type { Answer } from './submit.ts'
 
 /** `$response` of expressions. */
@@ -21,7 +19,6 @@ export interface ReadAnswer {
 
 /** A number that may not survive as a double: sixteen digits or more, or a large exponent. */
 const MAY_LOSE_DIGITS = /\d[\d.]{15}|\d[eE][+-]?\d{3}/
-const CONTROL_CHARACTER = /\p{Cc}/u
 const JSON_TYPE = /^[^;]*[/+]json\b/i
 const FORM_TYPE = /^application\/x-www-form-urlencoded\b/i
 
@@ -44,16 +41,6 @@ export function parseJson(text: string): unknown {
     parseNumber: (digits) => (isSafeNumber(digits) ? Number(digits) : digits),
     onDuplicateKey: ({ newValue }) => newValue,
   })
-}
-
-/** @returns a task id as text, or null where the value is none that survives being stored and sent back. */
-export function taskIdText(value: unknown, redactor: Redactor): string | null {
-  const text = typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : value
-  if (typeof text !== 'string' || text.length === 0 || text.length > MAX_TASK_ID_CHARS) return null
-  // An API that echoes a credential as an id has given no id.
-  if (text !== '' && redactor.redact(text) === REDACTED) return null
-  // U+FFFD stands for bytes that were no UTF-8: two ids could become one.
-  return CONTROL_CHARACTER.test(text) || !text.isWellFormed() || text.includes('\uFFFD') ? null : text
 }
 
 function tryParse(text: string): { readonly value: unknown } | undefined {

@@ -8,13 +8,13 @@ import { deriveKey } from '../../core/idempotency-key.ts'
 import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
+import { createRedactor, type Redactor, secretsOfHeader } from '../redact.ts'
 import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
 import { type Agents, type ConnectHook, openAgents } from './agents.ts'
 import { type AnswerRules, type CallFacts, classify, compileRules } from './classify.ts'
 import { evidenceOf, unsentEvidence } from './evidence.ts'
 import { parseJson } from './extract.ts'
 import { classifyLookup, compileLookupRules, type LookupRules } from './lookup.ts'
-import { createRedactor, type Redactor, secretsOfHeader } from './redact.ts'
 import {
   accountOf,
   type CompiledCall,

@@ -4,10 +4,11 @@ import { type CompiledTemplate, compileTemplate } from '../../config/expression.
 import type { LookupDefinition } from '../../config/target-definition.ts'
 import type { LookupResult } from '../../core/outcome.ts'
 import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
+import type { Redactor } from '../redact.ts'
+import { taskIdText } from '../task-id.ts'
 import type { AnswerRules, CallFacts } from './classify.ts'
 import { evidenceOf } from './evidence.ts'
-import { type ReadAnswer, readAnswer, taskIdText } from './extract.ts'
-import type { Redactor } from './redact.ts'
+import { type ReadAnswer, readAnswer } from './extract.ts'
 import type { Answer, CallVerdict } from './submit.ts'
 
 export interface LookupRules {

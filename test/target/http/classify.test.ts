@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../src/core/outcome.ts'
 import { classify, compileRules } from '../../../src/target/http/classify.ts'
-import { createRedactor } from '../../../src/target/http/redact.ts'
 import type { CallVerdict } from '../../../src/target/http/submit.ts'
+import { createRedactor } from '../../../src/target/redact.ts'
 import { type DefinitionParts, definitionOf } from '../support/definition.ts'
 
 const KEY = 'c0ffee00-0000-4000-8000-000000000001'

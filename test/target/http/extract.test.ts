@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { parseJson, readAnswer, taskIdText } from '../../../src/target/http/extract.ts'
-import { createRedactor } from '../../../src/target/http/redact.ts'
+import { parseJson, readAnswer } from '../../../src/target/http/extract.ts'
+import { createRedactor } from '../../../src/target/redact.ts'
+import { taskIdText } from '../../../src/target/task-id.ts'
 
 function bodyOf(text: string, type?: string): unknown {
   const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }

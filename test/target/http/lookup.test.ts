@@ -3,8 +3,8 @@ import type { LookupDefinition } from '../../../src/config/target-definition.ts'
 import type { LookupResult } from '../../../src/core/outcome.ts'
 import { compileRules } from '../../../src/target/http/classify.ts'
 import { classifyLookup, compileLookupRules } from '../../../src/target/http/lookup.ts'
-import { createRedactor } from '../../../src/target/http/redact.ts'
 import type { CallVerdict } from '../../../src/target/http/submit.ts'
+import { createRedactor } from '../../../src/target/redact.ts'
 import { definitionOf } from '../support/definition.ts'
 
 type Rules = Partial<LookupDefinition>

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { evidenceOf } from '../../../src/target/http/evidence.ts'
-import { createRedactor, secretsOfHeader } from '../../../src/target/http/redact.ts'
-import type { CallVerdict } from '../../../src/target/http/submit.ts'
+import { evidenceOf } from '../../src/target/http/evidence.ts'
+import type { CallVerdict } from '../../src/target/http/submit.ts'
+import { createRedactor, secretsOfHeader } from '../../src/target/redact.ts'
 
 const SECRET = 'sk_live/9+a"b\\c d'
 

@@ -1,0 +1,88 @@
+// How careful to be with a target, as people write it: the parts that described targets and code targets share, with
+// their only defaults. Whether the whole can be kept safe is judged in safety.ts.
+import { z } from 'zod'
+import type { RecoveryRung } from '../core/policy.ts'
+import { duration, memory, rate, section, whole } from './schema-parts.ts'
+import type { IdempotencyDefinition, KeyFormat, LookupTimes } from './target-definition.ts'
+
+const DAY_MS = 86_400_000
+const KEY_KINDS = ['uuid', 'hex', 'sf-string'] as const
+const KEY_LENGTHS = { uuid: 36, hex: 32, 'sf-string': 36 } as const satisfies Record<KeyFormat['kind'], number>
+
+export const timeoutField = duration({ min: 1 }).default(30_000)
+
+const formatSection = section({ kind: z.enum(KEY_KINDS), length: whole(1, 64).optional() })
+/** `uuid`, or `{ kind: hex, length: 40 }`. */
+const formatSchema = z.preprocess((value) => (typeof value === 'string' ? { kind: value } : value), formatSection)
+
+export const keyFields = {
+  clientId: z.boolean().default(false),
+  format: formatSchema.prefault('uuid'),
+  rememberedFor: memory().optional(),
+  margin: duration().optional(),
+  arrivalMs: duration().default(30_000),
+  failedFirst: z.enum(['replayed', 'reexecuted', 'continued', 'unknown']).default('unknown'),
+  maxReplays: whole(0, 10_000).default(20),
+}
+
+export const lookupTimeFields = {
+  settleMs: duration().default(60_000),
+  everyMs: duration({ min: 1 }).optional(),
+  misses: whole(1, 1000).default(2),
+  missMeans: z.enum(['absent', 'hold']).default('hold'),
+  remembers: memory().optional(),
+}
+
+export const statusEveryField = duration({ min: 1 }).default(5000)
+
+const retrySchema = section({
+  maxAttempts: whole(1, 1000).default(8),
+  initialMs: duration({ min: 1 }).default(1000),
+  maxMs: duration({ min: 1 }).default(300_000),
+})
+
+/** What stands beside the calls themselves. */
+export const careFields = {
+  recovery: z.array(z.enum(['lookup', 'replay', 'hold'])).optional(),
+  retry: retrySchema.prefault({}),
+  deadlineMs: duration({ min: 1 }).default(DAY_MS),
+  limits: section({ concurrency: whole(1, 100_000).optional(), rate: rate().optional() })
+    .transform(({ concurrency, rate }) => ({ concurrency: concurrency ?? null, rate: rate ?? null }))
+    .prefault({}),
+  dedupe: z.enum(['always', 'live', 'none']).default('always'),
+  account: z.string().min(1).max(200).optional(),
+}
+
+type WrittenKey = z.output<z.ZodObject<typeof keyFields>>
+type WrittenLookupTimes = z.output<z.ZodObject<typeof lookupTimeFields>>
+
+export function keyOf(written: WrittenKey): Omit<IdempotencyDefinition, 'header'> {
+  const { clientId, arrivalMs, failedFirst, maxReplays } = written
+  const rememberedForMs = written.rememberedFor ?? null
+  return {
+    clientId,
+    format: { kind: written.format.kind, length: written.format.length ?? KEY_LENGTHS[written.format.kind] },
+    rememberedForMs,
+    marginMs: written.margin ?? defaultMargin(rememberedForMs),
+    arrivalMs,
+    failedFirst,
+    maxReplays,
+  }
+}
+
+function defaultMargin(rememberedForMs: number | 'forever' | null): number {
+  return Math.max(60_000, typeof rememberedForMs === 'number' ? Math.ceil(rememberedForMs / 10) : 0)
+}
+
+export function lookupTimesOf({ settleMs, everyMs, misses, missMeans, remembers }: WrittenLookupTimes): LookupTimes {
+  return { settleMs, everyMs: everyMs ?? Math.max(1000, settleMs), misses, missMeans, remembersMs: remembers ?? null }
+}
+
+export function ladderOf(
+  written: readonly RecoveryRung[] | undefined,
+  has: { readonly canLookup: boolean; readonly canReplay: boolean },
+): readonly RecoveryRung[] {
+  return (
+    written ?? [...(has.canLookup ? ['lookup' as const] : []), ...(has.canReplay ? ['replay' as const] : []), 'hold']
+  )
+}

@@ -1,0 +1,55 @@
+// A config given in code: its targets come as a list, typed by their names and payloads.
+import { OnceishError } from '../core/errors.ts'
+import type { CodeTarget, Duration } from './code-target.ts'
+import type { Config } from './config.ts'
+import type { DescribedTarget } from './described-target.ts'
+import { parseConfig } from './options.ts'
+
+/** From `defineTarget` or `httpTarget`. */
+export type GivenTarget = CodeTarget | DescribedTarget
+
+export interface TargetsInCode<Targets extends readonly GivenTarget[]> {
+  /** Path of the SQLite file; relative to the working directory. */
+  readonly store: string
+  /** From `defineTarget` and `httpTarget`, side by side. */
+  readonly targets: Targets
+  readonly worker?: {
+    readonly name?: string
+    /** Calls at a time, default 64. */
+    readonly concurrency?: number
+    /** Default 60 s; at least every target's `timeoutMs` + 500. */
+    readonly leaseMs?: Duration
+    /** How long a stopping worker waits for its calls, default 25 s. */
+    readonly graceMs?: Duration
+  }
+  /** Part of idempotency keys; default a random one of the store's own. */
+  readonly namespace?: string
+  /** Default 1 MiB. */
+  readonly maxPayloadBytes?: number
+}
+
+/** Payload by target, as `enqueue` takes it. */
+export type PayloadsOf<Targets extends readonly GivenTarget[]> = {
+  readonly [Given in Targets[number] as Given['name']]: Given extends { readonly payloadInput?: infer Payload }
+    ? Payload
+    : unknown
+}
+
+/** @throws OnceishError CONFIG_INVALID */
+export function configInCode(given: TargetsInCode<readonly GivenTarget[]>, baseDir: string): Config {
+  const { store, targets, worker, namespace, maxPayloadBytes } = given
+  const options = Object.entries({ store, worker, namespace, maxPayloadBytes })
+  const raw = Object.fromEntries(options.filter(([, value]) => value !== undefined))
+  return parseConfig({ ...raw, targets: byName(targets) }, { path: null, baseDir })
+}
+
+function byName(targets: readonly GivenTarget[]): Record<string, GivenTarget> {
+  const named: Record<string, GivenTarget> = {}
+  for (const target of targets) {
+    if (Object.hasOwn(named, target.name)) {
+      throw new OnceishError('CONFIG_INVALID', `two targets are named "${target.name}": each needs a name of its own`)
+    }
+    named[target.name] = target
+  }
+  return named
+}

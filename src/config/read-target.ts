@@ -1,0 +1,86 @@
+// One target of a config, as data, in code, or as data given in code: what it says, and all that is wrong with it.
+import type { z } from 'zod'
+import type { PayloadSchema } from '../core/payload-schema.ts'
+import type { CodeTarget } from './code-target.ts'
+import { type CodeTargetDefinition, isPayloadSchema, NO_SCHEMA, readCodeTarget } from './code-target-schema.ts'
+import type { DescribedTarget } from './described-target.ts'
+import { type Fault, faultsOf } from './faults.ts'
+import { careFaults, targetFaults } from './safety.ts'
+import type { TargetDefinition } from './target-definition.ts'
+import { readTarget } from './target-schema.ts'
+
+const TARGET_NAME = /^[A-Za-z0-9][\w.-]{0,99}$/
+
+/** One of `described` and `coded`, where its shape is right; what it says is to be used only without faults. */
+export interface ReadTarget {
+  readonly name: string
+  readonly described: TargetDefinition | null
+  readonly coded: CodeTargetDefinition | null
+  readonly payload: PayloadSchema | null
+  readonly faults: readonly Fault[]
+}
+
+export function checkTarget(name: string, raw: unknown): ReadTarget {
+  const base = `targets.${name}`
+  const nothing: ReadTarget = { name, described: null, coded: null, payload: null, faults: [] }
+  if (!TARGET_NAME.test(name)) {
+    const message = 'expected a name of letters, digits, ".", "_" and "-", at most 100, not beginning with a mark'
+    return { ...nothing, faults: [{ path: base, message }] }
+  }
+  if (!isGiven(raw)) return { ...nothing, ...checkDescribed(name, raw) }
+  if (raw.name !== name) return { ...nothing, faults: [{ path: base, message: `is a target named "${raw.name}"` }] }
+  if (raw.kind === 'code') return { ...nothing, ...checkCoded(name, raw) }
+  const { described, faults } = checkDescribed(name, raw.description)
+  if (raw.payload === null || isPayloadSchema(raw.payload))
+    return { ...nothing, described, payload: raw.payload, faults }
+  return { ...nothing, described, faults: [...faults, { path: `${base}.payload`, message: NO_SCHEMA }] }
+}
+
+/** Made by `defineTarget` or `httpTarget`. */
+function isGiven(raw: unknown): raw is CodeTarget | DescribedTarget {
+  const kind = typeof raw === 'object' && raw !== null && 'kind' in raw ? raw.kind : null
+  return kind === 'code' || kind === 'described'
+}
+
+function checkCoded(name: string, { options }: CodeTarget): Pick<ReadTarget, 'coded' | 'payload' | 'faults'> {
+  const base = `targets.${name}`
+  const read = readCodeTarget(options)
+  if ('error' in read) return { coded: null, payload: null, faults: faultsOf(read.error, base) }
+  const faults = placed(`${base}.policy`, careFaults(read.definition.care))
+  return { coded: read.definition, payload: read.definition.payload, faults }
+}
+
+function checkDescribed(name: string, raw: unknown): Pick<ReadTarget, 'described' | 'faults'> {
+  const base = `targets.${name}`
+  const read = readTarget(name, raw)
+  if (!('error' in read)) {
+    return { described: read.definition, faults: placed(base, targetFaults(read.definition)) }
+  }
+  return {
+    described: null,
+    faults: [...faultsOf(read.error, base), ...placed(base, safetyBeside(name, raw, read.error))],
+  }
+}
+
+/** What the rules say of the rest of a target with faulty fields, so that nobody has to mend it in two rounds. */
+function safetyBeside(name: string, raw: unknown, error: z.ZodError): Fault[] {
+  const paths = error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
+  )
+  const read = readTarget(name, paths.reduce<unknown>(without, raw))
+  if ('error' in read) return []
+  return targetFaults(read.definition, new Set(paths.map(([head]) => String(head))))
+}
+
+/** A copy that lacks the field; a list with a faulty item is left out as a whole. */
+function without(value: unknown, path: readonly PropertyKey[]): unknown {
+  const [head, ...rest] = path
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || head === undefined) return undefined
+  const below = rest.length === 0 ? undefined : without((value as Record<PropertyKey, unknown>)[head], rest)
+  const fields = Object.entries(value).filter(([name]) => name !== head)
+  return Object.fromEntries(below === undefined ? fields : [...fields, [head, below]])
+}
+
+function placed(base: string, faults: readonly Fault[]): Fault[] {
+  return faults.map(({ path, message }) => ({ path: `${base}.${path}`, message }))
+}

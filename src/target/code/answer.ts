@@ -1,0 +1,136 @@
+// What the user's code returned or threw, as outcomes. Whatever is not one of the words that we gave it proves nothing.
+import type { GivenTaskId, LookupAnswer, StatusAnswer, SubmitResult } from '../../config/code-target.ts'
+import { isOnceishError } from '../../core/errors.ts'
+import type { CallPhase, Evidence, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
+import type { InFlightError, NotExecutedError } from '../../core/submission-errors.ts'
+import type { Redactor } from '../redact.ts'
+import { shortText } from '../stored-text.ts'
+import { taskIdText } from '../task-id.ts'
+
+export type Answers = ReturnType<typeof createAnswers>
+
+/** @param options.givesTaskId false: a call that returns is accepted without an id. */
+export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly givesTaskId: boolean }) {
+  const evidenceOf = (phase: CallPhase, words: { rule?: string; error?: unknown; note?: string }): Evidence => ({
+    phase,
+    ...('error' in words ? { error: shortText(textOf(words.error), redactor) } : {}),
+    ...(words.rule === undefined ? {} : { rule: words.rule }),
+    ...(words.note === undefined ? {} : { note: shortText(words.note, redactor) }),
+  })
+  const evidence = (error: unknown) => evidenceOf('unanswered', { error })
+  const idOf = (value: unknown) => taskIdText(value, redactor)
+
+  function withoutId(note: string): Outcome {
+    return { kind: 'accepted_without_id', evidence: evidenceOf('answered', { rule: 'returned', note }) }
+  }
+
+  function returned(value: unknown): Outcome {
+    const answered = evidenceOf('answered', { rule: 'returned' })
+    if (isExists(value)) {
+      return { kind: 'exists', ours: value.ours === true, taskId: idOf(value.taskId), evidence: answered }
+    }
+    if (!givesTaskId) return { kind: 'accepted', taskId: null, evidence: answered }
+    const given = (value as Partial<{ taskId: GivenTaskId }> | null | undefined)?.taskId
+    const taskId = idOf(given)
+    if (taskId !== null) return { kind: 'accepted', taskId, evidence: answered }
+    return withoutId(
+      given === undefined ? 'invoke returned no { taskId }' : `invoke returned a taskId that is none: ${kindOf(given)}`,
+    )
+  }
+
+  /** From any copy of this package, told by its code. */
+  function thrown(error: unknown): Outcome {
+    const answered = evidenceOf('answered', { rule: 'thrown', error })
+    switch (isOnceishError(error) ? error.code : null) {
+      case 'SUBMISSION_NOT_EXECUTED': {
+        const { limited, retryAfterMs } = error as NotExecutedError
+        const sent = (error as NotExecutedError).sent !== false
+        const proof = sent ? answered : evidenceOf('not_sent', { rule: 'thrown', error })
+        const refund = !sent || limited
+        return { kind: 'not_executed', refund, written: sent, retryAfterMs: waitOf(retryAfterMs), evidence: proof }
+      }
+      case 'SUBMISSION_REJECTED':
+        return { kind: 'rejected', evidence: answered }
+      case 'SUBMISSION_BLOCKED':
+        return { kind: 'blocked', evidence: answered }
+      case 'SUBMISSION_MISMATCH':
+        return { kind: 'mismatch', evidence: answered }
+      case 'SUBMISSION_ACCEPTED_WITHOUT_ID':
+        return { kind: 'accepted_without_id', evidence: answered }
+      case 'SUBMISSION_IN_FLIGHT': {
+        const { retryAfterMs } = error as InFlightError
+        return { kind: 'in_flight', retryAfterMs: waitOf(retryAfterMs), evidence: answered }
+      }
+      default:
+        return unanswered(error)
+    }
+  }
+
+  function unanswered(error: unknown): Outcome {
+    const proof = evidenceOf('unanswered', { rule: 'thrown', error })
+    return { kind: 'unknown', executed: false, retryAfterMs: null, evidence: proof }
+  }
+
+  function lookedUp(value: LookupAnswer): LookupResult {
+    const answered = evidenceOf('answered', { rule: 'lookup' })
+    switch (value?.kind) {
+      case 'found': {
+        const taskId = idOf(value.taskId)
+        return taskId === null
+          ? undetermined('lookup returned a taskId that is none')
+          : { kind: 'found', taskId, evidence: answered }
+      }
+      case 'absent':
+        return { kind: 'miss', evidence: answered }
+      case 'ambiguous':
+        return {
+          kind: 'ambiguous',
+          taskIds: [value.taskIds].flat().flatMap((id) => idOf(id) ?? []),
+          evidence: answered,
+        }
+      case 'undetermined':
+        return { ...undetermined(value.note ?? 'undetermined'), retryAfterMs: waitOf(value.retryAfterMs) }
+      default:
+        return undetermined('lookup returned none of its answers')
+    }
+  }
+
+  function undetermined(error: unknown) {
+    return { kind: 'undetermined', retryAfterMs: null as number | null, evidence: evidence(error) } as const
+  }
+
+  function statusOf(value: StatusAnswer): TaskStatus {
+    const answered = evidenceOf('answered', { rule: 'status', note: String(value) })
+    const isKnown = value === 'pending' || value === 'succeeded' || value === 'failed' || value === 'gone'
+    return { kind: isKnown ? value : 'unlisted', evidence: answered }
+  }
+
+  function unsent(reason: string): Outcome {
+    const proof = evidenceOf('not_sent', { rule: 'lease', error: reason })
+    return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence: proof }
+  }
+
+  return { returned, thrown, unanswered, unsent, lookedUp, undetermined, statusOf, evidence }
+}
+
+function isExists(value: unknown): value is Extract<SubmitResult, { kind: 'exists' }> {
+  return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'exists'
+}
+
+function waitOf(ms: number | null | undefined): number | null {
+  return typeof ms === 'number' && Number.isFinite(ms) && ms >= 0 ? ms : null
+}
+
+function kindOf(value: unknown): string {
+  return typeof value === 'string' ? `${value.length} characters` : `a ${typeof value}`
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof Error) return error.name === 'Error' ? error.message : `${error.name}: ${error.message}`
+  if (typeof error === 'string') return error
+  try {
+    return JSON.stringify(error) ?? String(error)
+  } catch {
+    return 'an error that cannot be shown'
+  }
+}

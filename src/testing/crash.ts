@@ -1,0 +1,138 @@
+// Ends a process at a named point, for real or as if: between any durable step and the next, and around the call itself.
+import { OnceishError } from '../core/errors.ts'
+import type { Commit, Store, StoreProbe } from '../store/store.ts'
+import type { Target } from '../target/target.ts'
+
+/** In the order in which a request passes them. */
+export const CRASH_POINTS = [
+  'enqueue:before-commit',
+  'enqueue:after-commit',
+  /** The `invoking` row is written, and not committed. */
+  'claim:before-commit',
+  /** The intent is on disk, and nothing was called. */
+  'claim:after-commit',
+  /** Dialled; the first byte would leave now. */
+  'call:before-write',
+  /** The API has answered, and nobody has written it down: the window that onceish exists for. */
+  'call:answered',
+  'settle:before-commit',
+  'settle:after-commit',
+  /** Recovery was told what it asked, and has not yet decided. */
+  'lookup:answered',
+  'sweep:before-commit',
+  /** What recovery decided is on disk; a replay or a new call that it permits has not begun. */
+  'sweep:after-commit',
+  'resolve:before-commit',
+  'resolve:after-commit',
+] as const
+export type CrashPoint = (typeof CRASH_POINTS)[number]
+
+export interface Crash {
+  readonly point: CrashPoint
+  /** At which passing, counted from 1; default the first. */
+  readonly nth?: number
+  /**
+   * `throw` (the default): this opened store is dead from then on, its file as a killed process leaves it. `SIGKILL`: the
+   * process itself, for tests that start one.
+   */
+  readonly by?: 'throw' | 'SIGKILL'
+}
+
+export interface CrashSeams {
+  readonly probe: StoreProbe
+  readonly store: (store: Store) => Store
+  readonly target: (target: Target) => Target
+}
+
+/** @param crash null: it never crashes. */
+export function crashSeams(crash: Crash | null): CrashSeams {
+  let passed = 0
+  let isDead = false
+
+  function pass(point: CrashPoint): void {
+    if (isDead) throw crashed(crash)
+    if (point !== crash?.point || ++passed < (crash.nth ?? 1)) return
+    if (crash.by === 'SIGKILL') process.kill(process.pid, 'SIGKILL')
+    isDead = true
+    throw crashed(crash)
+  }
+
+  /** For places whose caller takes a throw for an answer: the store refuses everything from here on. */
+  function passQuietly(point: CrashPoint): boolean {
+    try {
+      pass(point)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  return {
+    probe: (moment, commit) => {
+      const point = pointOf(moment, commit)
+      if (point !== null) pass(point)
+    },
+    store: (store) => mortal(store, () => (isDead ? crashed(crash) : null)),
+    target: (target) => watched(target, passQuietly),
+  }
+}
+
+function pointOf(moment: 'before-commit' | 'after-commit', commit: Commit): CrashPoint | null {
+  const point = `${commit}:${moment}`
+  return (CRASH_POINTS as readonly string[]).includes(point) ? (point as CrashPoint) : null
+}
+
+function crashed(crash: Crash | null): OnceishError {
+  return new OnceishError('SIMULATED_CRASH', `crashed at ${crash?.point}, as told`)
+}
+
+/** A dead process asks the store for nothing more; and it leaves nothing beside the file, which a real one could not promise. */
+function mortal(store: Store, death: () => OnceishError | null): Store {
+  return new Proxy(store, {
+    get: (whole, name) => {
+      const member: unknown = Reflect.get(whole, name)
+      if (typeof member !== 'function' || SYNCHRONOUS.has(name)) return member
+      return async (...given: unknown[]) => {
+        const error = death()
+        if (error !== null) throw error
+        const result: unknown = await member.apply(whole, given)
+        return name === 'facts' ? { ...(result as object), folderPath: null } : result
+      }
+    },
+  })
+}
+
+const SYNCHRONOUS: ReadonlySet<PropertyKey> = new Set<keyof Store>([
+  'enqueueIn',
+  'watchChanges',
+  'watchCommits',
+  'onCommit',
+  'onWork',
+  'close',
+])
+
+function watched(target: Target, pass: (point: CrashPoint) => boolean): Target {
+  return new Proxy(target, {
+    get: (whole, name) => {
+      if (name === 'invoke') {
+        const invoke: Target['invoke'] = async (prepared, options) => {
+          const gate = () => options.gate() ?? (pass('call:before-write') ? null : 'crashed')
+          const outcome = await whole.invoke(prepared, { ...options, gate })
+          pass('call:answered')
+          return outcome
+        }
+        return invoke
+      }
+      if (name === 'lookup') {
+        const lookup: Target['lookup'] = async (input, signal) => {
+          const result = await whole.lookup(input, signal)
+          pass('lookup:answered')
+          return result
+        }
+        return lookup
+      }
+      const member: unknown = Reflect.get(whole, name)
+      return typeof member === 'function' ? member.bind(whole) : member
+    },
+  })
+}

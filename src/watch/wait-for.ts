@@ -1,0 +1,104 @@
+// Waits until requests have come to an end. All who wait are served by one question after a commit, so that ten thousand of
+// them cost no more than their rows.
+import { type Clock, systemClock } from '../core/clock.ts'
+import { OnceishError } from '../core/errors.ts'
+import type { RequestState } from '../core/task-state.ts'
+import type { RequestView, Store } from '../store/store.ts'
+import type { CommitWatch } from './commits.ts'
+
+export interface WaitOptions {
+  /**
+   * `submitted` (the default): the API has it, or it came to another end. `finished`: its task has ended too, where the
+   * target's `status` tells; else as `submitted`.
+   */
+  readonly until?: 'submitted' | 'finished'
+  /** Real time; absent: as long as it takes. */
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal
+}
+
+interface Waiter {
+  readonly requestId: number
+  readonly isOver: (view: RequestView) => boolean
+  readonly resolve: (view: RequestView) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** States that the worker does not leave by itself: `held` and `dead` wait for a person. */
+const OVER: ReadonlySet<RequestState> = new Set(['succeeded', 'failed', 'expired', 'lost', 'held', 'dead', 'canceled'])
+/** The rows of those who wait are read for at most about this share of the time. */
+const SHARE_OF_TIME = 10
+const LONGEST_REST_MS = 250
+
+/**
+ * @param isTracked whether the target's tasks are asked about after their submission.
+ * @returns waits for one request. @throws OnceishError REQUEST_NOT_FOUND, WAIT_TIMEOUT, STORE_CLOSED
+ */
+export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (target: string) => boolean) {
+  const waiters = new Set<Waiter>()
+  let isServing = false
+  const clock: Clock = systemClock
+
+  async function serve(): Promise<void> {
+    if (isServing) return
+    isServing = true
+    try {
+      while (waiters.size > 0) {
+        // Whoever commits while the rows are read is heard afterwards.
+        const committed = commits.next({ withinMs: LONGEST_REST_MS })
+        const startedAt = clock.monotonicNow()
+        await ask([...waiters])
+        const restMs = Math.min(LONGEST_REST_MS, (clock.monotonicNow() - startedAt) * SHARE_OF_TIME)
+        await Promise.all([committed, new Promise((resolve) => setTimeout(resolve, restMs))])
+      }
+    } finally {
+      isServing = false
+    }
+  }
+
+  async function ask(asking: readonly Waiter[]): Promise<void> {
+    try {
+      const ids = [...new Set(asking.map(({ requestId }) => requestId))]
+      const views = new Map((await store.viewsOf(ids)).map((view) => [view.requestId, view]))
+      for (const waiter of asking) answer(waiter, views.get(waiter.requestId))
+    } catch (error) {
+      for (const waiter of asking) waiter.reject(error)
+    }
+  }
+
+  /** An ended waiter hears nothing more. */
+  function answer(waiter: Waiter, view: RequestView | undefined): void {
+    if (view === undefined) {
+      waiter.reject(new OnceishError('REQUEST_NOT_FOUND', `there is no request ${waiter.requestId}, or it was purged`))
+    } else if (waiter.isOver(view)) waiter.resolve(view)
+  }
+
+  return function waitFor(requestId: number, options: WaitOptions = {}): Promise<RequestView> {
+    const { until = 'submitted', timeoutMs, signal } = options
+    const isOver = ({ state, target }: RequestView) =>
+      OVER.has(state) || (state === 'submitted' && (until === 'submitted' || !isTracked(target)))
+    return new Promise<RequestView>((resolve, reject) => {
+      const end = (settle: () => void) => {
+        waiters.delete(waiter)
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', onAbort)
+        settle()
+      }
+      const waiter: Waiter = {
+        requestId,
+        isOver,
+        resolve: (view) => end(() => resolve(view)),
+        reject: (error) => end(() => reject(error)),
+      }
+      const onAbort = () => waiter.reject(signal?.reason)
+      const late = () =>
+        new OnceishError('WAIT_TIMEOUT', `request ${requestId} has not come to an end within ${timeoutMs} ms`)
+      const timer = timeoutMs === undefined ? undefined : setTimeout(() => waiter.reject(late()), timeoutMs)
+      waiters.add(waiter)
+      if (signal?.aborted) onAbort()
+      else signal?.addEventListener('abort', onAbort, { once: true })
+      void serve()
+      void ask([waiter])
+    })
+  }
+}

@@ -1,0 +1,308 @@
+// Targets in code, through the whole product: what a handler returns or throws, and what becomes of the request.
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
+import {
+  AcceptedWithoutIdError,
+  BlockedError,
+  defineTarget,
+  httpTarget,
+  InFlightError,
+  type Invocation,
+  MismatchError,
+  NotExecutedError,
+  type OpenTargets,
+  openOnceish,
+  RejectedError,
+  type SubmitResult,
+} from '../../src/index.ts'
+import { startFakeApi, virtualClock } from '../../src/testing.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+const PAYLOAD = z.object({ n: z.number(), tags: z.array(z.string()).default([]) })
+type Payload = z.output<typeof PAYLOAD>
+const DRAIN = { drain: { horizonMs: 60_000 } }
+const KEYED = {
+  timeoutMs: 2000,
+  idempotency: { rememberedFor: '1h', margin: '5m' },
+  retry: { maxAttempts: 2, initialMs: 10, maxMs: 20 },
+} as const
+
+type Invoke = (call: Invocation<Payload>) => Promise<SubmitResult | undefined> | SubmitResult | undefined
+type CodeOptions = Partial<Omit<Parameters<typeof defineTarget>[0], 'name' | 'invoke' | 'payload'>>
+
+function code(invoke: Invoke, options: CodeOptions = {}) {
+  return defineTarget({
+    name: 'code',
+    version: '1',
+    payload: PAYLOAD,
+    invoke: invoke as (call: Invocation<Payload>) => Promise<SubmitResult>,
+    policy: KEYED,
+    ...options,
+  } as Parameters<typeof defineTarget>[0] & { name: 'code' })
+}
+
+async function open(
+  targets: OpenTargets<readonly ReturnType<typeof code>[]>['targets'],
+  path = join(tempDir(), 'jobs.db'),
+) {
+  const once = await openOnceish({ store: path, targets, worker: { leaseMs: 3000, graceMs: 500 } })
+  onTestFinished(() => once.close())
+  return once
+}
+
+async function run(invoke: Invoke, options: CodeOptions = {}) {
+  const once = await open([code(invoke, options)])
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  await once.startWorker(DRAIN).done
+  const request = await once.get(requestId)
+  if (request === null) throw new Error('the request is gone')
+  return { once, request, requestId }
+}
+
+test('a handler gets the parsed payload, a key that stays, and facts; what it returns is the task', async () => {
+  const seen: Invocation<Payload>[] = []
+  const { request } = await run((call) => {
+    seen.push(call)
+    return { taskId: 17n }
+  })
+  expect(request).toMatchObject({ state: 'submitted', taskId: '17' })
+  expect(seen).toHaveLength(1)
+  expect(seen[0]).toMatchObject({
+    payload: { n: 1, tags: [] },
+    requestId: request.requestId,
+    generation: 1,
+    priority: 0,
+  })
+  expect(seen[0]?.key).toMatch(/^[0-9a-f-]{36}$/)
+  expect(seen[0]?.signal.aborted).toBe(false)
+})
+
+test.each<[string, Invoke, string, string | null, number]>([
+  ['rejected', () => Promise.reject(new RejectedError('no such voice')), 'dead', 'rejected', 1],
+  [
+    'not executed, until the budget is spent',
+    () => Promise.reject(new NotExecutedError('503')),
+    'dead',
+    'attempts_spent',
+    2,
+  ],
+  ['a mismatch', () => Promise.reject(new MismatchError('another body')), 'held', 'mismatch', 1],
+  ['blocked', () => Promise.reject(new BlockedError('401')), 'ready', 'blocked', 0],
+])('what it throws says %s', async (_, invoke, state, reason, attempts) => {
+  const { once, request } = await run(invoke)
+  expect(request).toMatchObject({ state, reason, attempts })
+  expect((await once.status()).targets['code']?.paused).toBe(reason === 'blocked')
+})
+
+test.each<[string, Invoke, string]>([
+  ['throws a string', () => Promise.reject('boom'), 'boom'],
+  [
+    'throws at once',
+    () => {
+      throw new TypeError('undefined is not a function')
+    },
+    'TypeError: undefined is not a function',
+  ],
+  ['throws an error of an API client', () => Promise.reject(new Error('socket hang up')), 'socket hang up'],
+  ['throws nothing at all', () => Promise.reject(undefined), 'undefined'],
+])('a handler that %s leaves the request in doubt, with what it said', async (_, invoke, error) => {
+  const { request } = await run(invoke, { policy: { timeoutMs: 2000 } })
+  expect(request).toMatchObject({ state: 'held', reason: 'opaque' })
+  expect(request.taskState?.evidence).toMatchObject({ error, phase: 'unanswered' })
+})
+
+test.each<[string, () => unknown, string]>([
+  ['nothing', () => undefined, 'invoke returned no { taskId }'],
+  ['a bare id', () => 'task-1', 'invoke returned no { taskId }'],
+  ['an empty id', () => ({ taskId: '' }), 'invoke returned a taskId that is none: 0 characters'],
+  ['an id that has lost digits', () => ({ taskId: 2 ** 60 }), 'invoke returned a taskId that is none: a number'],
+])('a handler that returns %s has executed: it is held, and never called again', async (_, answer, note) => {
+  let calls = 0
+  const { request } = await run(
+    () => {
+      calls++
+      return answer() as SubmitResult
+    },
+    { policy: { timeoutMs: 2000 } },
+  )
+  expect(request).toMatchObject({ state: 'held', attempts: 1 })
+  expect(request.taskState).toMatchObject({ executed: true, evidence: { note } })
+  expect(calls).toBe(1)
+})
+
+test('where the API gives no ids, returning is enough', async () => {
+  const { request } = await run(() => undefined, { policy: { timeoutMs: 2000, taskId: 'none' } })
+  expect(request).toMatchObject({ state: 'submitted', taskId: null })
+})
+
+test('accepted without an id is replayed under the same key until the id can be read', async () => {
+  const keys: (string | null)[] = []
+  const once = await open([
+    code(
+      ({ key }) => {
+        keys.push(key)
+        if (keys.length === 1) throw new AcceptedWithoutIdError('Ok.')
+        if (keys.length === 2) throw new InFlightError('still working', { retryAfterMs: 5 })
+        return { taskId: 't1' }
+      },
+      { policy: KEYED },
+    ),
+  ])
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  expect(await once.waitFor(requestId)).toMatchObject({ state: 'submitted', taskId: 't1' })
+  await worker.stop()
+  expect(new Set(keys).size).toBe(1)
+  expect(keys).toHaveLength(3)
+})
+
+test('a handler that never returns is told by its signal, ends in doubt at its deadline, and what it comes to later is kept', async () => {
+  let finish: ((result: SubmitResult) => void) | undefined
+  const aborted: unknown[] = []
+  const once = await open([
+    code(
+      ({ signal }) => {
+        signal.addEventListener('abort', () => aborted.push((signal.reason as Error).message))
+        return new Promise((resolve) => {
+          finish = resolve
+        })
+      },
+      { policy: { timeoutMs: 300 } },
+    ),
+  ])
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  expect(await once.waitFor(requestId)).toMatchObject({ state: 'held', lastError: expect.stringContaining('300 ms') })
+  expect(aborted).toEqual(['no answer within 300 ms'])
+  finish?.({ taskId: 'late' })
+  await waitFor(async () => (await once.get(requestId))?.state === 'submitted', { what: 'the late answer' })
+  expect(await once.get(requestId)).toMatchObject({ taskId: 'late' })
+  await worker.stop()
+})
+
+test('a lease that no longer covers a call lets it pass: at its start, and where the handler asks', async () => {
+  const clock = virtualClock()
+  let started = 0
+  const target = code(({ ensureLease }) => {
+    started++
+    if (started === 1) {
+      clock.advance(2500) // something long came first
+      ensureLease()
+    }
+    return { taskId: 't' }
+  })
+  const once = await openOnceish({
+    store: join(tempDir(), 'jobs.db'),
+    targets: [target],
+    clock,
+    worker: { leaseMs: 3000 },
+  })
+  onTestFinished(() => once.close())
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  const view = await clock.runUntil(once.waitFor(requestId), { stepMs: 10 })
+  await worker.stop()
+  expect(view).toMatchObject({ state: 'submitted' })
+  expect(started).toBe(2)
+  expect((await once.get(requestId))?.events.map(({ kind }) => kind)).toContain('not_executed')
+})
+
+test('lookup, cancel and status in code: found, followed to its end, and what cannot be told is asked again', async () => {
+  const asked: string[] = []
+  const target = code(() => Promise.reject('cut'), {
+    policy: { ...KEYED, recovery: ['lookup', 'hold'], lookup: { settleMs: 10, everyMs: 10 }, status: { everyMs: 10 } },
+    lookup: ({ key, payload }) => {
+      asked.push(`lookup ${key === null ? 'without' : 'with'} key ${JSON.stringify(payload)}`)
+      if (asked.length === 1) throw new Error('the list is down')
+      if (asked.length === 2) return { kind: 'undetermined', note: 'lagging' }
+      return { kind: 'found', taskId: 'found-1' }
+    },
+    status: ({ taskId }) => (taskId === 'found-1' ? 'succeeded' : 'gone'),
+  })
+  const once = await open([target])
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  expect(await once.waitFor(requestId, { until: 'finished' })).toMatchObject({ state: 'succeeded', taskId: 'found-1' })
+  await worker.stop()
+  expect(asked).toHaveLength(3)
+  expect(asked[0]).toBe('lookup with key {"n":1,"tags":[]}')
+})
+
+test("several tasks for one request are a person's to judge", async () => {
+  const { request } = await run(() => Promise.reject('cut'), {
+    policy: { ...KEYED, recovery: ['lookup', 'hold'], lookup: { settleMs: 0 } },
+    lookup: () => ({ kind: 'ambiguous', taskIds: ['a', 'b'] }),
+  })
+  expect(request).toMatchObject({ state: 'held', reason: 'several_tasks' })
+})
+
+test('cancel in code: a request in doubt whose task is found is canceled at the API', async () => {
+  const canceled: string[] = []
+  const once = await open([
+    code(() => Promise.reject('cut'), {
+      policy: { ...KEYED, recovery: ['lookup', 'hold'], lookup: { settleMs: 200, everyMs: 50, misses: 50 } },
+      lookup: () => (canceling ? { kind: 'found', taskId: 'mine' } : { kind: 'absent' }),
+      cancel: ({ taskId }) => {
+        canceled.push(taskId)
+      },
+    }),
+  ])
+  let canceling = false
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  await waitFor(async () => (await once.get(requestId))?.state === 'unknown', { what: 'doubt' })
+  await once.cancel(requestId)
+  canceling = true
+  expect(await once.waitFor(requestId)).toMatchObject({ state: 'canceled' })
+  await worker.stop()
+  expect(canceled).toEqual(['mine'])
+})
+
+test('doubt of a version that nobody loads is held, and of the version that made it settled', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const cut = code(() => Promise.reject('cut'))
+  const first = await open([cut], path)
+  const { requestId } = await first.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = first.startWorker()
+  await waitFor(async () => (await first.get(requestId))?.state === 'unknown', { what: 'doubt' })
+  await worker.stop()
+  await first.close()
+  const second = await open([code(() => ({ taskId: 'v2' }), { version: '2' })], path)
+  await second.recover()
+  expect(await second.get(requestId)).toMatchObject({ state: 'held', reason: 'description_missing' })
+})
+
+test('secrets that the target names are redacted from what it throws', async () => {
+  const { request } = await run(() => Promise.reject(new Error('bad token s3cr3t-token')), {
+    secrets: ['s3cr3t-token', undefined],
+    policy: { timeoutMs: 2000 },
+  })
+  expect(JSON.stringify(request)).not.toContain('s3cr3t-token')
+})
+
+test('code and data work side by side in one worker', async () => {
+  const api = await startFakeApi({ kind: 'keyed' })
+  onTestFinished(() => api.close())
+  const targets = [
+    code(({ payload }) => ({ taskId: `code-${payload.n}` })),
+    httpTarget({
+      name: 'data',
+      payload: z.object({ text: z.string() }),
+      submit: { url: api.url, timeoutMs: 1000 },
+      idempotency: { header: 'Idempotency-Key', rememberedFor: '1h' },
+      taskId: '{% $response.body.id %}',
+    }),
+  ] as const
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets })
+  onTestFinished(() => once.close())
+  const made = await once.enqueueMany([
+    { target: 'code', payload: { n: 1 } },
+    { target: 'data', payload: { text: 'a' } },
+  ])
+  await once.startWorker(DRAIN).done
+  const tasks = await Promise.all(made.map(async ({ requestId }) => (await once.get(requestId))?.taskId))
+  expect(tasks).toEqual(['code-1', 'task-1'])
+  expect(api.effects).toHaveLength(1)
+})
