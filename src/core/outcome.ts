@@ -38,10 +38,14 @@ export type Outcome =
   | { readonly kind: 'rejected'; readonly evidence: Evidence }
   | { readonly kind: 'mismatch'; readonly evidence: Evidence }
   | { readonly kind: 'blocked'; readonly evidence: Evidence }
-  /** `executed`: the answer shows that it happened (a cut 2xx), so a miss never permits a call. */
+  /**
+   * `executed`: the answer shows that it happened (a cut 2xx), so a miss never permits a call. `isRunning`: the call was given
+   * up and could not be ended, so nobody saw its end.
+   */
   | {
       readonly kind: 'unknown'
       readonly executed: boolean
+      readonly isRunning?: boolean
       readonly retryAfterMs: number | null
       readonly evidence: Evidence
     }

@@ -223,7 +223,7 @@ function doubt(row: TaskState, result: AttemptResult, context: SettleContext, re
       ...RELEASED,
       executed: row.executed || showsExecuted(result.outcome),
       endedAt: Math.max(result.endedAt, row.endedAt ?? 0),
-      isEndObserved: true,
+      isEndObserved: !(result.outcome.kind === 'unknown' && result.outcome.isRunning === true),
       // What was missed before the attempt was over is no miss of it.
       misses: 0,
       lastMissAt: null,

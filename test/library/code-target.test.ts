@@ -176,6 +176,8 @@ test('a handler that never returns is told by its signal, ends in doubt at its d
   const worker = once.startWorker()
   expect(await once.waitFor(requestId)).toMatchObject({ state: 'held', lastError: expect.stringContaining('300 ms') })
   expect(aborted).toEqual(['no answer within 300 ms'])
+  // Nobody saw its end: a miss would have to wait longer.
+  expect((await once.get(requestId))?.taskState?.isEndObserved).toBe(false)
   finish?.({ taskId: 'late' })
   await waitFor(async () => (await once.get(requestId))?.state === 'submitted', { what: 'the late answer' })
   expect(await once.get(requestId)).toMatchObject({ taskId: 'late' })

@@ -66,7 +66,7 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
     }
   }
 
-  function unanswered(error: unknown): Outcome {
+  function unanswered(error: unknown): Outcome & { kind: 'unknown' } {
     const proof = evidenceOf('unanswered', { rule: 'thrown', error })
     return { kind: 'unknown', executed: false, retryAfterMs: null, evidence: proof }
   }

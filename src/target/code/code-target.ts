@@ -69,7 +69,7 @@ class InCodeTarget implements Target {
     if (outcome !== null) return outcome
     // The code still runs: what it comes to is a late answer, and is kept as one.
     if (onLate !== undefined) void answered.then(onLate)
-    return this.#answers.unanswered(deadline.reason())
+    return { ...this.#answers.unanswered(deadline.reason()), isRunning: true }
   }
 
   async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
