@@ -165,12 +165,14 @@ export interface Seams {
   readonly probe?: StoreProbe
   readonly store?: (store: Store) => Store
   readonly target?: (target: Target) => Target
+  readonly random?: () => number
 }
 
 /** @internal `openOnceish` for tests. */
 export async function composeOnceish(options: OpenOptions, seams: Seams = {}): Promise<Onceish> {
   const clock = options.clock ?? systemClock
   const log = options.log ?? SILENT
+  const random = seams.random ?? Math.random
   const config = configOf(options)
   const now = () => clock.wallNow()
   const opened = await openStore(config.store, { create: options.create ?? true, now: now(), probe: seams.probe })
@@ -197,7 +199,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     clock,
     windowClock: async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt }),
     leaseMs: config.worker.leaseMs,
-    random: Math.random,
+    random,
   })
   const commits = watchCommits(store)
   const feed = createEventFeed(store, commits)
@@ -227,6 +229,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
       clock,
       latestNow,
       log,
+      random,
       ...config.worker,
       ...(work.concurrency === undefined ? {} : { concurrency: work.concurrency }),
       claimsReady,

@@ -1,11 +1,13 @@
 // One waiter, many reasons to wake it: a call between two waits is not lost.
+import type { Clock } from '../core/clock.ts'
+
 export interface Wake {
   signal(): void
   /** Resolves at the next signal (or one since the last wait), or after `timeoutMs`. */
   wait(timeoutMs: number): Promise<void>
 }
 
-export function createWake(): Wake {
+export function createWake(clock: Clock): Wake {
   let isSignaled = false
   let release: (() => void) | null = null
   return {
@@ -16,12 +18,12 @@ export function createWake(): Wake {
     wait: (timeoutMs) =>
       new Promise((resolve) => {
         const done = () => {
-          clearTimeout(timer)
+          callOff()
           release = null
           isSignaled = false
           resolve()
         }
-        const timer = setTimeout(done, isSignaled ? 0 : Math.max(0, timeoutMs))
+        const callOff = clock.after(isSignaled ? 0 : Math.max(0, timeoutMs), done)
         release = done
       }),
   }

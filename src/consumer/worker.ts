@@ -41,6 +41,7 @@ export interface WorkerOptions {
   /** The largest instant this process knows of. */
   readonly latestNow: () => number
   readonly log: Log
+  readonly random: () => number
   readonly name: string
   readonly concurrency: number
   readonly leaseMs: number
@@ -107,7 +108,7 @@ function createLoop(options: WorkerOptions) {
     const policy = policyOf(name)
     return policy === undefined ? [] : [{ name, policy }]
   })
-  const wake = createWake()
+  const wake = createWake(clock)
   const running = new Map<string, RunningCall>()
   const checks = new Set<AbortController>()
   const tally = createTally(log)
@@ -298,7 +299,7 @@ function createLoop(options: WorkerOptions) {
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves },
       policyOf,
-      random: Math.random,
+      random: options.random,
     })
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)

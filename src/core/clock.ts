@@ -4,11 +4,17 @@ export interface Clock {
   wallNow(): number
   /** Milliseconds since some fixed point of this machine's life; never goes back, goes on while the process is stopped. */
   monotonicNow(): number
+  /** Calls `wake` once, `ms` from now; returns what calls it off. Who waits by it asks the clock again when it wakes. */
+  after(ms: number, wake: () => void): () => void
 }
 
 export const systemClock: Clock = {
   wallNow: () => Date.now(),
   monotonicNow: () => performance.now(),
+  after: (ms, wake) => {
+    const timer = setTimeout(wake, ms)
+    return () => clearTimeout(timer)
+  },
 }
 
 export interface Instant {

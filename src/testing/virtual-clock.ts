@@ -1,5 +1,5 @@
 // A clock that stands until it is told to go, for leases, windows and settle times of hours.
-import type { Clock } from '../core/clock.ts'
+import { type Clock, systemClock } from '../core/clock.ts'
 
 export interface VirtualClock extends Clock {
   /** Both clocks go on. */
@@ -25,6 +25,8 @@ export function virtualClock(options: { readonly startAt?: number } = {}): Virtu
   return {
     wallNow: () => wall,
     monotonicNow: () => monotonic,
+    // What waits by it looks again within milliseconds: `advance` need not know who waits.
+    after: (ms, wake) => systemClock.after(Math.min(ms, REAL_STEP_MS), wake),
     advance,
     jumpWall: (ms) => {
       wall += ms

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
 import type { LookupResult } from '../../src/core/outcome.ts'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import type { TaskState } from '../../src/core/task-state.ts'
@@ -40,7 +41,7 @@ function world(
     at: () => (options.found === false ? undefined : target),
     close: async () => {},
   }
-  const ours = { wallNow: () => clock.wall, monotonicNow: () => clock.mono }
+  const ours = { ...systemClock, wallNow: () => clock.wall, monotonicNow: () => clock.mono }
   const reconcile = createReconciler({
     registry,
     clock: ours,

@@ -39,6 +39,7 @@ export function handMadeWorker(store: Store, config: RawConfig, options: Partial
     clock,
     latestNow,
     log: SILENT,
+    random: Math.random,
     ...worker,
     claimsReady: true,
     drain: null,

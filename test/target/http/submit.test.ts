@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { type Dispatcher, interceptors } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { Clock } from '../../../src/core/clock.ts'
+import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { type Agents, type ConnectHook, openAgents } from '../../../src/target/http/agents.ts'
 import { type CallVerdict, type HttpCall, submit } from '../../../src/target/http/submit.ts'
 import { answering, closedPort, httpAnswer, rawServer } from '../support/raw-server.ts'
@@ -240,7 +240,7 @@ describe('submit, keeping a call back', () => {
   it('writes nothing once its time is over, though its own timer did not fire yet', async () => {
     const server = await answering(httpAnswer(200, '{}'))
     let now = 0
-    const clock: Clock = { wallNow: () => 0, monotonicNow: () => now }
+    const clock: Clock = { ...systemClock, wallNow: () => 0, monotonicNow: () => now }
     const connectHook: ConnectHook = (connect) => (options, callback) => {
       now = 3000
       connect(options, callback)
