@@ -218,8 +218,10 @@ function keyIsWide({ idempotency }: CareDefinition): Fault[] {
 function lookupFindsItsRequest(target: TargetDefinition): Fault[] {
   if (target.lookup === null) return []
   const request = variablesOf(templatesOf(target).filter(({ call, part }) => call === 'lookup' && part !== 'answer'))
-  if (!request.has('key') && !request.has('payload')) {
-    return [fault('lookup.url', 'depends on neither $key nor $payload: it would find any request')]
+  // A list without a filter will do where each of its items shows the key.
+  if (!lookupDependsOnKey(target) && !request.has('payload')) {
+    const way = 'it would find any request; ask by one of them, or pick by $key in lookup.taskId'
+    return [fault('lookup.url', `depends on neither $key nor $payload: ${way}`)]
   }
   // Under `live` and `none` equal payloads are requests of their own, which only the key tells apart.
   if (target.dedupe === 'always' || lookupDependsOnKey(target)) return []

@@ -126,6 +126,14 @@ describe('the lookup', () => {
     expect(targetFaults({ ...KEYED, lookup: posted })).toEqual([])
   })
 
+  test('may ask for a whole list where it picks by the key', () => {
+    const list = { ...LOOKUP, url: 'https://api.example.com/v1/jobs?limit=100' }
+    const picked = { ...list, taskId: '{% $response.body.data[metadata.ref = $key].id %}' }
+    expect(targetFaults({ ...KEYED, dedupe: 'live', lookup: picked })).toEqual([])
+    const judged = { ...list, complete: '{% $response.body.data[0].ref = $key %}' }
+    expectOneFault({ ...KEYED, lookup: judged }, 'lookup.url', /pick by \$key in lookup\.taskId/)
+  })
+
   test('with missMeans absent must say how long the API remembers', () => {
     const lookup = { ...LOOKUP, missMeans: 'absent' }
     expectOneFault({ ...KEYED, lookup }, 'lookup.missMeans', /absent needs lookup\.remembers/)
