@@ -95,6 +95,7 @@ describe.each(PRESETS)('$name', (preset) => {
 
 test.each([
   [stripe, saved(402, { error: { type: 'card_error', code: 'card_declined' } })],
+  [brevo, saved(402, { code: 'not_enough_credits' })],
   [zuora, saved(200, { success: false, reasons: [{ code: 53_100_320 }] })],
 ])('a failure that $name remembers under the key does not meet the retry of a person', async (preset, failure) => {
   const { once, fake, drain } = await openPreset(preset)

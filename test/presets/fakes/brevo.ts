@@ -61,6 +61,14 @@ export const brevo: PresetCase = {
       keys: 'new',
     },
     {
+      says: 'is a 402 for lack of credits ends the request',
+      mishaps: [saved(402, { code: 'not_enough_credits' })],
+      state: 'dead',
+      reason: 'rejected',
+      calls: 1,
+      effects: 0,
+    },
+    {
       says: 'is a 400 for another reason ends the request',
       mishaps: [refused(400, { code: 'invalid_parameter' })],
       state: 'dead',

@@ -56,6 +56,14 @@ export const zuora: PresetCase = {
       effects: 0,
     },
     {
+      says: 'is 200 and says that the tenant lacks a permission ends it',
+      mishaps: [saved(200, no(53_100_010))],
+      state: 'dead',
+      reason: 'rejected',
+      calls: 1,
+      effects: 0,
+    },
+    {
       says: 'is 200 and says no to the credentials pauses the target',
       mishaps: [refused(200, no(90_000_011))],
       state: 'ready',
