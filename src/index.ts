@@ -12,16 +12,19 @@ export type {
   SubmitResult,
 } from './config/code-target.ts'
 export { defineTarget } from './config/code-target.ts'
-export type { Config } from './config/config.ts'
+export type { Config, WorkerOptions } from './config/config.ts'
 export { type DescribedTarget, httpTarget, type TargetDescription } from './config/described-target.ts'
 export type { GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
-export { loadConfig } from './config/load-config.ts'
+export { type LoadOptions, loadConfig } from './config/load-config.ts'
 export type { WorkerReport } from './consumer/tally.ts'
 export type { Worker } from './consumer/worker.ts'
 export type { Clock } from './core/clock.ts'
 export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './core/errors.ts'
 export type { Log } from './core/log.ts'
+export type { CallPhase, Evidence, OutcomeKind } from './core/outcome.ts'
 export type { PayloadInput, PayloadOutput, PayloadSchema } from './core/payload-schema.ts'
+export type { Dedupe } from './core/policy.ts'
+export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
   BlockedError,
@@ -30,7 +33,14 @@ export {
   NotExecutedError,
   RejectedError,
 } from './core/submission-errors.ts'
-export { REQUEST_STATES, type RequestState, TRANSITIONS } from './core/task-state.ts'
+export {
+  type OlderAnswer,
+  REQUEST_STATES,
+  type RequestState,
+  type StoredState,
+  type TaskState,
+  TRANSITIONS,
+} from './core/task-state.ts'
 export {
   type Onceish,
   type OpenConfig,
@@ -42,7 +52,7 @@ export {
   type WorkOptions,
 } from './onceish.ts'
 export type { Enqueued } from './producer/enqueue.ts'
-export type { EnqueueLinesReport, LineError } from './producer/enqueue-lines.ts'
+export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
 export type {

@@ -3,13 +3,19 @@ import type { PayloadSchema } from '../core/payload-schema.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { TargetDefinition } from './target-definition.ts'
 
+/** How this process works its queue, unless `startWorker` is told otherwise. */
 export interface WorkerOptions {
+  /** What leases and events call it; default the host's name. */
   readonly name: string
+  /** Calls at a time. */
   readonly concurrency: number
+  /** How long a claim lasts; at least 500 ms longer than the longest call. */
   readonly leaseMs: number
+  /** How long a stopping worker waits for its calls. */
   readonly graceMs: number
 }
 
+/** A whole config after parsing, frozen: defaults filled in, durations in ms, paths absolute. */
 export interface Config {
   /** Absolute path of the file it came from; null where it was given in code. */
   readonly path: string | null
@@ -17,6 +23,7 @@ export interface Config {
   readonly store: string
   /** Overrides the store's random namespace for idempotency keys. */
   readonly namespace: string | null
+  /** Of one payload as JSON text, in UTF-8. */
   readonly maxPayloadBytes: number
   readonly worker: WorkerOptions
   /** Described as data, by name. */

@@ -14,15 +14,21 @@ export { parseConfig } from './options.ts'
 const EXTENSIONS = ['yaml', 'yml', 'json', 'ts', 'js', 'mjs']
 const NAMES = EXTENSIONS.map((extension) => `onceish.config.${extension}`)
 
+/** Where the config is looked for. */
 export interface LoadOptions {
   /** Relative to `cwd`; absent: the one `onceish.config.*` there. */
   readonly file?: string | undefined
   /** Overrides the config's store; relative to `cwd`. */
   readonly store?: string | undefined
+  /** Default the process's. */
   readonly cwd?: string | undefined
 }
 
-/** Throws OnceishError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, CONFIG_INVALID. */
+/**
+ * Reads and checks `onceish.config.{yaml,yml,json,ts,js,mjs}`; a module is run, and exports its config as default or `config`.
+ * @returns the parsed config; no secret is in it, only the names of the environment's variables.
+ * @throws OnceishError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, or CONFIG_INVALID, which lists all faults at once.
+ */
 export async function loadConfig({ file, store, cwd = process.cwd() }: LoadOptions = {}): Promise<Config> {
   const path = file === undefined ? findConfig(cwd) : resolve(cwd, file)
   const config = parseConfig(await readConfig(path), { path, baseDir: dirname(path) })

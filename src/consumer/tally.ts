@@ -2,11 +2,17 @@
 import type { Log } from '../core/log.ts'
 import type { SettledRow, TurnResult } from '../store/store.ts'
 
+/** What one worker has done since its start; all are counts. */
 export interface WorkerReport {
+  /** Submissions that were started, replays and re-calls included. */
   readonly calls: number
+  /** Requests in doubt whose task a lookup found. */
   readonly adopted: number
+  /** Requests in doubt that were sent again as they were, under their key. */
   readonly replayed: number
+  /** Requests in doubt that were called again after settled misses. */
   readonly requeued: number
+  /** Requests left to a person. */
   readonly held: number
   /** Ends by state since the start. */
   readonly settled: Readonly<Record<string, number>>

@@ -55,11 +55,13 @@ export interface WorkerOptions {
   readonly onPlain?: ((submitted: readonly PlainSubmission[]) => void) | undefined
 }
 
+/** A running worker: `startWorker` and `startRecovery` give it. */
 export interface Worker {
   /** Resolves when it has stopped; rejects on a broken store or invariant. */
   readonly done: Promise<WorkerReport>
   /** Claims no more, waits for its calls up to `graceMs`, ends the rest, records what is known, then stops. */
   stop(): Promise<WorkerReport>
+  /** So far. */
   report(): WorkerReport
 }
 

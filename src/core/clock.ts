@@ -1,4 +1,6 @@
 // The two clocks of the protocol. Wall time can jump; monotonic time only speaks of this process's life.
+
+/** Where the time comes from; a test may give its own. */
 export interface Clock {
   /** UTC epoch milliseconds; can jump either way. */
   wallNow(): number

@@ -47,14 +47,20 @@ export const ERROR_CODES = {
   INVARIANT_BROKEN: { exit: 1 },
 } as const satisfies Record<string, { exit: 1 | 2 }>
 
+/** One of the stable codes. */
 export type ErrorCode = keyof typeof ERROR_CODES
 
+/**
+ * What is thrown for bad input, a broken environment and broken invariants. Expected endings are return values instead.
+ * Tell it by `isOnceishError` and its `code`: another copy of this package fails `instanceof`, and messages may change.
+ */
 export class OnceishError extends Error {
   readonly code: ErrorCode
   /** What the message speaks of, as data: never a secret. */
   readonly details: Readonly<Record<string, unknown>>
   readonly [BRAND] = true
 
+  /** The message says what, which, and what to do; no secret is in it or in `details`. */
   constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: Record<string, unknown> } = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.name = 'OnceishError'

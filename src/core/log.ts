@@ -1,8 +1,12 @@
 /** Structured log lines; the CLI's is pino, a library user may pass any logger of this shape. */
 export interface Log {
+  /** Each step. */
   debug(fields: object, message: string): void
+  /** What became of requests, where that is not the plain success. */
   info(fields: object, message: string): void
+  /** Something needs a person: held, dead, paused. */
   warn(fields: object, message: string): void
+  /** The store or the process is in trouble. */
   error(fields: object, message: string): void
 }
 

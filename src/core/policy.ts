@@ -1,6 +1,7 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
 
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
+/** When a logical hash stands for one request: for good, until it is submitted, or never. */
 export type Dedupe = 'always' | 'live' | 'none'
 export type FailedFirst = 'replayed' | 'reexecuted' | 'continued' | 'unknown'
 

@@ -16,6 +16,7 @@ export const REQUEST_STATES = [
   'dead',
   'canceled',
 ] as const
+/** One of the states that a user sees. */
 export type RequestState = (typeof REQUEST_STATES)[number]
 
 /** What `task_state.state` holds. */
@@ -49,6 +50,7 @@ export function isInDoubt(state: StoredState): boolean {
   return state === 'invoking' || state === 'unknown' || state === 'held'
 }
 
+/** A late acceptance of an attempt that a newer one has followed. */
 export interface OlderAnswer {
   readonly attempt: number
   /** Null where the target gives no ids. */

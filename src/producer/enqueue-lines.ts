@@ -13,12 +13,16 @@ import {
 } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
+/** Why one line was refused. */
 export interface LineError {
+  /** From 1. */
   readonly line: number
+  /** An `ErrorCode`. */
   readonly code: string
   readonly message: string
 }
 
+/** What became of the lines, in counts. */
 export interface EnqueueLinesReport {
   readonly enqueued: number
   readonly deduplicated: number
@@ -27,13 +31,19 @@ export interface EnqueueLinesReport {
   readonly errors: readonly LineError[]
 }
 
-export interface EnqueueLinesOptions {
-  readonly rules: RequestRules
+/** How NDJSON is taken in. */
+export interface LinesOptions {
   /** Target of lines that name none. */
   readonly defaultTarget?: string | undefined
+  /** At the first bad line: `stop` keeps the transactions before it, `skip` goes on. */
   readonly onError: 'stop' | 'skip'
-  readonly now: () => number
+  /** Called after each transaction, with what was read so far. */
   readonly onProgress?: ((report: { lines: number; bytes: number }) => void) | undefined
+}
+
+export interface EnqueueLinesOptions extends LinesOptions {
+  readonly rules: RequestRules
+  readonly now: () => number
 }
 
 const MAX_REPORTED_ERRORS = 1000

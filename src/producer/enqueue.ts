@@ -11,11 +11,13 @@ import {
   withCheckedPayload,
 } from './new-request.ts'
 
+/** A request as it is on disk once it was acknowledged. */
 export interface Enqueued {
   readonly requestId: number
   /** The same request was there already: nothing was added. */
   readonly deduplicated: boolean
   readonly state: RequestState
+  /** Of a deduplicated request that was submitted already; else null. */
   readonly taskId: string | null
 }
 

@@ -10,8 +10,9 @@ import type { NewRequest } from '../store/store.ts'
 
 /** One unit of work owed. */
 export interface EnqueueRequest<Target extends string = string, Payload = unknown> {
+  /** A name of the config. */
   readonly target: Target
-  /** Plain JSON, as the target's schema takes it where it has one. Dates, BigInts, NaN and lone surrogates are refused. */
+  /** Plain JSON, as the target's schema takes it: what JSON cannot say as it stands (undefined, NaN, a Date, a cycle) is refused. */
   readonly payload: Payload
   /** -32767 to 32767, default 0; higher goes first. */
   readonly priority?: number | undefined

@@ -2,16 +2,18 @@
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { Investigation, Store } from '../store/store.ts'
 
+/** What recovery would do with one request in doubt. */
 export interface DryRunLine {
   readonly requestId: number
   readonly target: string
   readonly state: string
   readonly attempt: number
+  /** Epoch ms; null while its call may be running. */
   readonly unknownSince: number | null
   /** `adopt`, `replay`, `recall`, `hold`, `canceled`, `later`, or `wait` while a lease runs or nobody describes the target. */
   readonly would: string
   readonly why: string
-  /** When it is looked at again; null where the step is taken now. */
+  /** When it is looked at again, epoch ms; null where the step is taken now. */
   readonly nextAt: number | null
 }
 

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest'
 import { serveMsw } from '../../fixtures/api/serve-msw.ts'
 
 /** What README and the config template call; the fake stands in for it. */
-export const EXAMPLE_ORIGIN = 'https://api.example.com'
+const EXAMPLE_ORIGIN = 'https://api.example.com'
 
 interface JobEffect {
   readonly path: string
