@@ -13,7 +13,7 @@ import { tempDir } from './support/temp-dir.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RUN_LANGUAGES = ['yaml', 'ts', 'sh']
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 240_000
 
 const below = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' }).filter((path) => /\.md$/.test(path))
 const documents = ['README.md', ...below.map((path) => join('src', path))]

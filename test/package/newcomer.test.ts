@@ -1,11 +1,14 @@
 // What a newcomer does with the tarball in an empty folder, with the effects counted at the API.
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { type Installed, install } from '../support/installed.ts'
 import { startJobsApi } from '../support/jobs-api.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const CONFIG = 'onceish.config.yaml'
 const REQUESTS = 60
+
+// A dozen processes and a compiler, on whatever machine.
+vi.setConfig({ testTimeout: 120_000 })
 
 async function status(place: Installed): Promise<{ states: Record<string, number>; targets: object }> {
   return JSON.parse(await place.run('onceish', 'status', '--json'))
@@ -27,7 +30,7 @@ test('one URL edited, killed in mid-run, recovered: every request has its effect
 
   api.holdAfter(REQUESTS / 3)
   const worker = place.start('onceish', 'work')
-  await waitFor(() => api.effects.length > REQUESTS / 2, { what: 'half of the effects', timeoutMs: 15_000 })
+  await waitFor(() => api.effects.length > REQUESTS / 2, { what: 'half of the effects', timeoutMs: 30_000 })
   worker.kill('SIGKILL')
   expect((await worker.ended).signal).toBe('SIGKILL')
   const { invoking = 0, unknown = 0 } = (await status(place)).states

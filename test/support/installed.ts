@@ -15,8 +15,16 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const MAIN = 'node_modules/onceish/dist/cli/main.js'
 const BIN = 'node_modules/.bin'
 const CONSUMER = { private: true, type: 'module' }
+// No `dom` in `lib`: a server has none.
 const TSCONFIG = {
-  compilerOptions: { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: false, types: ['node'] },
+  compilerOptions: {
+    target: 'es2023',
+    lib: ['es2023'],
+    module: 'nodenext',
+    strict: true,
+    skipLibCheck: false,
+    types: ['node'],
+  },
 }
 
 export interface Running {

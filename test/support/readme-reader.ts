@@ -8,7 +8,7 @@ import type { Command } from './markdown.ts'
 import { JOBS_FILE_LINES, STAGE_FILE, STAGES } from './readme-stage.ts'
 import { waitFor } from './wait-for.ts'
 
-const PATIENCE_MS = 20_000
+const PATIENCE_MS = 40_000
 
 /** A reader's folder, with a config that calls the local API and a file of requests. To be called in a test. */
 export function readersPlace(config: string, api: JobsApi): Installed {
