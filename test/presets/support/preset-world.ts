@@ -77,7 +77,10 @@ async function crashAfterCall(config: { readonly store: string }): Promise<void>
   const { targets } = parseConfig(config, { path: null, baseDir: '/' })
   const store = await openStore(config.store, { create: false, now: Date.now() })
   const { namespace } = await store.facts()
-  const registry = createTargetRegistry(Object.values(targets), { env: readEnvironment(), accountSalt: namespace })
+  const registry = createTargetRegistry(
+    { described: Object.values(targets) },
+    { env: readEnvironment(), accountSalt: namespace },
+  )
   const { calls } = await store.turn({
     now: () => Date.now() - 10_000, latestNow: Date.now, worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000,
     results: [], renewals: [], reconciliations: [], trackings: [], check: { slots: 0, targets: [] },
