@@ -10,6 +10,8 @@ import { type Clock, latestWall, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
 import { type Log, SILENT } from './core/log.ts'
 import type { RequestState } from './core/task-state.ts'
+import { type BackupOptions, type BackupReport, backup } from './maintenance/backup.ts'
+import { type PurgeOptions, type PurgeReport, purge } from './maintenance/purge.ts'
 import { type Enqueued, enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { type EnqueueLinesReport, enqueueLines, type LinesOptions } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest, RequestRules } from './producer/new-request.ts'
@@ -175,6 +177,16 @@ export interface Onceish<Payloads = Record<string, unknown>> {
    * @returns false where it was not paused.
    */
   resume(target: string): Promise<boolean>
+  /**
+   * Removes requests that have ended and their logical hashes' claims; doubt stays, but for what a person abandoned, where
+   * `abandoned` says so. @throws OnceishError USAGE
+   */
+  purge(options: PurgeOptions): Promise<PurgeReport>
+  /**
+   * A verified copy of the store in a new file, taken while everybody goes on working.
+   * @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_*
+   */
+  backup(path: string, options?: BackupOptions): Promise<BackupReport>
   /** Stops its workers as `worker.stop` does, ends waits and iterations, and closes the file. */
   close(): Promise<void>
 }
@@ -323,6 +335,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),
+    purge: (what) => purge({ store, now: now(), actor, keepPayloadMs: keptFor(registry.targets) }, what),
+    backup: (path, options) => backup(store, path, options),
     close,
   }
 }
@@ -346,6 +360,10 @@ function plainEvent({ requestId, target, attempt, taskId, at }: PlainSubmission,
     reason: 'answer',
     detail: { taskId },
   }
+}
+
+function keptFor(targets: readonly Target[]): Record<string, number> {
+  return Object.fromEntries(targets.map(({ name, policy }) => [name, policy.keepPayloadMs ?? 0]))
 }
 
 function isParsed(config: Config | Record<string, unknown>): config is Config {

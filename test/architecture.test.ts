@@ -11,7 +11,7 @@ const LAYERS = [
   ['core'],
   ['config'],
   ['store', 'target'],
-  ['producer', 'consumer', 'recovery', 'watch'],
+  ['producer', 'consumer', 'recovery', 'watch', 'maintenance'],
   ['onceish.ts'],
   ['testing'],
   ['index.ts', 'testing.ts'],

@@ -50,6 +50,7 @@ export const careFields = {
     .transform(({ concurrency, rate }) => ({ concurrency: concurrency ?? null, rate: rate ?? null }))
     .prefault({}),
   dedupe: z.enum(['always', 'live', 'none']).default('always'),
+  keepPayload: duration({ min: 1 }).optional(),
   account: z.string().min(1).max(200).optional(),
 }
 

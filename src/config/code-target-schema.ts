@@ -95,7 +95,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -107,6 +107,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     deadlineMs,
     limits,
     dedupe,
+    ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
     account,
   }
 }

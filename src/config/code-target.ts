@@ -87,6 +87,8 @@ export interface CodeTargetPolicy {
     readonly rate?: string | { readonly count: number; readonly per: Duration; readonly burst?: number }
   }
   readonly dedupe?: Dedupe
+  /** How long payloads are kept after their settlement; absent: they leave with it. */
+  readonly keepPayload?: Duration
   /** Which account the calls go to: where it differs from that of a call in doubt, a person decides. */
   readonly account?: string
 }

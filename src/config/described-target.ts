@@ -17,7 +17,10 @@ interface CallDescription {
 
 /** README, "The config", says what each field means and its default. `{% ... %}` in text is an expression. */
 export interface TargetDescription
-  extends Pick<CodeTargetPolicy, 'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'account'> {
+  extends Pick<
+    CodeTargetPolicy,
+    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'keepPayload' | 'account'
+  > {
   readonly submit: CallDescription & {
     readonly connectMs?: Duration
     readonly headersMs?: Duration

@@ -1,6 +1,6 @@
 // Refuses targets that cannot be kept safe: rules across fields, each named after what it asks for. A rule returns its
 // faults, with paths below the target; nothing here changes a definition.
-import { longestBackoffMs } from '../core/backoff.ts'
+import { retryHorizonMs } from '../core/backoff.ts'
 import { OnceishError } from '../core/errors.ts'
 import { formatDuration } from './duration.ts'
 import type { CompiledTemplate } from './expression.ts'
@@ -193,8 +193,7 @@ function marginCoversACall({ idempotency, submit }: CareDefinition): Fault[] {
 /** A retry must not outlive the memory of the first call's key: it would be a second effect. */
 function retriesFitTheWindow({ idempotency, submit, retry }: CareDefinition): Fault[] {
   if (typeof idempotency?.rememberedForMs !== 'number') return []
-  let horizonMs = retry.maxAttempts * submit.timeoutMs
-  for (let step = 0; step < retry.maxAttempts - 1; step++) horizonMs += longestBackoffMs(retry, step)
+  const horizonMs = retryHorizonMs(retry, submit.timeoutMs)
   const windowMs = idempotency.rememberedForMs - idempotency.marginMs
   if (horizonMs <= windowMs) return []
   const horizon = `${retry.maxAttempts} attempts with their backoffs can last ${formatDuration(horizonMs)}`

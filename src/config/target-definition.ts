@@ -101,6 +101,8 @@ export interface CareDefinition {
   readonly deadlineMs: number
   readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
   readonly dedupe: Dedupe
+  /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
+  readonly keepPayloadMs?: number
   /** Freezes which account is meant; null: a described target takes a keyed fingerprint of the credentials. */
   readonly account: string | null
 }

@@ -143,6 +143,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
+    ...(written.keepPayload === undefined ? {} : { keepPayloadMs: written.keepPayload }),
     account: written.account ?? null,
   }
 }

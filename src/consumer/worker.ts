@@ -21,6 +21,7 @@ import type {
 import type { TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
 import { makeAttempt } from './attempt.ts'
+import { createLogBound } from './bound-log.ts'
 import { type HeldLease, holdLease } from './lease.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createWake } from './wake.ts'
@@ -115,6 +116,7 @@ function createLoop(options: WorkerOptions) {
   const checks = new Set<AbortController>()
   const tally = createTally(log)
   const startedAt = clock.wallNow()
+  const boundLog = createLogBound(store, clock, log)
   const changedElsewhere = store.watchChanges(serves)
   let answers = createAnswers(null, () => false, log)
   let verdicts: Reconciliation[] = []
@@ -137,6 +139,7 @@ function createLoop(options: WorkerOptions) {
       await store.saveDescriptions(options.descriptions, clock.wallNow())
       for (;;) {
         takeOverSpills()
+        await bearing(boundLog, undefined)
         endGrace()
         if (mustGiveUp()) break
         if (shouldTurn()) {

@@ -20,3 +20,13 @@ export function backoffMs(policy: BackoffPolicy, step: number, random: number): 
 export function spreadMs(toldMs: number, random: number): number {
   return Math.ceil(toldMs + Math.min(toldMs / 10, 60_000) * random)
 }
+
+/** The longest that all attempts with their backoffs can take. */
+export function retryHorizonMs(
+  retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number },
+  timeoutMs: number,
+): number {
+  let horizonMs = retry.maxAttempts * timeoutMs
+  for (let step = 0; step < retry.maxAttempts - 1; step++) horizonMs += longestBackoffMs(retry, step)
+  return horizonMs
+}

@@ -17,6 +17,7 @@ export const ERROR_CODES = {
   FILE_UNREADABLE: { exit: 1 },
   FILE_EXISTS: { exit: 1 },
   FILE_UNWRITABLE: { exit: 1 },
+  BACKUP_UNVERIFIED: { exit: 1 },
   LOGICAL_HASH_CONFLICT: { exit: 1 },
   REQUEST_NOT_FOUND: { exit: 1 },
   STATE_REFUSED: { exit: 1 },

@@ -46,6 +46,8 @@ export interface TargetPolicy {
   /** Doubt older than this is held for a person. */
   readonly deadlineMs: number
   readonly dedupe: Dedupe
+  /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
+  readonly keepPayloadMs: number | null
   readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
 }
 
@@ -111,5 +113,6 @@ export const NO_POLICY: TargetPolicy = {
   tracking: null,
   deadlineMs: 86_400_000,
   dedupe: 'always',
+  keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
 }

@@ -45,6 +45,8 @@ export interface Transition {
   readonly raiseGeneration: boolean
   readonly pauseTarget: string | null
   readonly orphan: Orphan | null
+  /** The payload is copied before the request leaves. */
+  readonly keepPayload: boolean
   readonly event: EventDraft | null
 }
 
@@ -66,6 +68,7 @@ export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kin
     raiseGeneration: false,
     pauseTarget: null,
     orphan: null,
+    keepPayload: false,
     event: null,
     ...parts,
   }
@@ -107,6 +110,11 @@ function confirmOrOrphan(row: TaskState, result: AttemptResult): Decision {
 function orphanOf(accepted: OlderAnswer | null, settledOn: string | null): Orphan | null {
   if (accepted === null || accepted.taskId === null || accepted.taskId === settledOn) return null
   return { ...accepted, taskId: accepted.taskId }
+}
+
+/** What an answer names although its request was purged: nobody can tell any more whether that is the task it settled on. */
+export function taskOfPurged(result: AttemptResult): Orphan | null {
+  return orphanOf(acceptedBy(result), null)
 }
 
 function settleOlder(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
@@ -199,7 +207,8 @@ export function settleOn(row: TaskState, task: OlderAnswer, context: SettleConte
   const event = (kind: string) => ({ kind, reason: how, detail: { taskId, evidence } })
   if (!row.cancelRequested) {
     const patch = { ...settled, ...tracked(context.policy, context.now) }
-    return transition('submitted', { patch, orphan, event: event('submitted') })
+    const keepPayload = context.policy.keepPayloadMs !== null
+    return transition('submitted', { patch, orphan, keepPayload, event: event('submitted') })
   }
   if (taskId === null) {
     const patch = { ...settled, executed: true, nextCheckAt: null, reason: 'cancel_without_id' }

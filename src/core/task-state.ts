@@ -46,6 +46,18 @@ export function isSettled(state: StoredState): boolean {
   return state === 'submitted' || state === 'succeeded' || state === 'failed' || state === 'expired' || state === 'lost'
 }
 
+/** Nothing is owed and nothing in doubt any more: what a purge may remove, if its row says so too. */
+export const ENDED_STATES = [
+  'submitted',
+  'succeeded',
+  'failed',
+  'expired',
+  'lost',
+  'dead',
+  'canceled',
+] as const satisfies readonly StoredState[]
+export type EndedState = (typeof ENDED_STATES)[number]
+
 export function isInDoubt(state: StoredState): boolean {
   return state === 'invoking' || state === 'unknown' || state === 'held'
 }

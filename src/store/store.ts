@@ -7,7 +7,7 @@ import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
-import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { EndedState, RequestState, TaskState } from '../core/task-state.ts'
 import type { Tracking } from '../core/tracking.ts'
 
 /** One life of one worker: `name` is the operator's, `boot` is random for each start. */
@@ -194,7 +194,7 @@ export interface EventView {
 
 /** Everything that is known of one request. */
 export interface RequestDetail extends RequestView {
-  /** Null once it was submitted. */
+  /** Null where it has left with the settlement and is not kept. */
   readonly payload: unknown
   readonly dedupe: Dedupe | null
   readonly taskState: TaskState | null
@@ -280,6 +280,60 @@ export interface OperatorWord {
   readonly ifVersion: number | null
 }
 
+/** Which ended requests a purge asks for. */
+export interface PurgeScope {
+  /** Last changed at or before this instant. */
+  readonly before: number
+  readonly states: readonly EndedState[]
+  /** Null: of every target. */
+  readonly targets: readonly string[] | null
+  /** Those too that a person abandoned in doubt. */
+  readonly abandoned: boolean
+}
+
+/** Why a row that was asked for stays. */
+export type KeptReason = 'inDoubt' | 'tracked' | 'tooRecent' | 'abandoned' | 'orphan'
+
+export interface PurgeBatch {
+  readonly purged: Readonly<Partial<Record<EndedState, number>>>
+  readonly kept: Readonly<Partial<Record<KeptReason, number>>>
+  /** The next batch begins after this request. */
+  readonly lastId: number
+  /** The highest request there was: for a progress bar, and where the walk ends. */
+  readonly highestId: number
+  readonly done: boolean
+}
+
+export interface PurgeWord {
+  readonly now: number
+  readonly actor: string
+  /** Says what would go, and writes nothing. */
+  readonly dryRun: boolean
+}
+
+export interface BackupOptions {
+  /** Ends the copying; the error is its reason. */
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: { readonly copiedPages: number; readonly pages: number }) => void
+}
+
+/** What a verified copy holds. */
+export interface BackupCopy {
+  readonly pages: number
+  readonly schemaVersion: number
+  readonly incarnation: string
+  readonly highWaterAt: number
+  /** Rows of each table. */
+  readonly rows: Readonly<Record<string, number>>
+}
+
+export interface LogSize {
+  /** Of the files that the engine writes ahead; 0 where it has none of ours to keep. */
+  readonly bytes: number
+  /** Beyond its bound, and somebody who reads keeps it from shrinking. */
+  readonly isHeld: boolean
+}
+
 /** What a store says of itself. */
 export interface StoreFacts {
   readonly engine: 'sqlite' | 'postgres'
@@ -307,6 +361,7 @@ export type Commit =
   | 'retry'
   | 'resolve'
   | 'cancel'
+  | 'purge'
   | 'pause'
   | 'resume'
 
@@ -393,6 +448,30 @@ export interface Store {
   pause(target: string, reason: string | null, actor: string, now: number): Promise<void>
   /** @returns false where it was not paused. */
   resume(target: string, actor: string, now: number): Promise<boolean>
+
+  /**
+   * One small step of a walk in id order: reads a bounded slice after `afterId`, and removes what may go in one short
+   * transaction whose DELETE says the conditions again. A request goes whole: row, payload, events, and its logical hash
+   * is free; the hash's generation stays.
+   */
+  purgeAfter(afterId: number, scope: PurgeScope, word: PurgeWord): Promise<PurgeBatch>
+  /** Drops some of the target's kept payloads settled at or before `before`. */
+  dropKeptPayloads(
+    target: string,
+    before: number,
+    word: PurgeWord,
+  ): Promise<{ readonly dropped: number; readonly done: boolean }>
+
+  /** Keeps the engine's log within its bound as far as others let it, waiting for none; meant for every few seconds. */
+  boundLog(): Promise<LogSize>
+
+  /**
+   * Copies one commit's state into the empty file `to` while everybody goes on working, and verifies the copy by opening it.
+   * @throws OnceishError BACKUP_UNVERIFIED, STORE_*
+   */
+  backup(to: string, options: BackupOptions): Promise<BackupCopy>
+  /** The names that the engine takes for its own where a store is at `path`. */
+  filesOf(path: string): readonly string[]
 
   close(): Promise<void>
 }

@@ -24,6 +24,8 @@ export const CRASH_POINTS = [
   'sweep:after-commit',
   'resolve:before-commit',
   'resolve:after-commit',
+  'purge:before-commit',
+  'purge:after-commit',
 ] as const
 export type CrashPoint = (typeof CRASH_POINTS)[number]
 

@@ -36,6 +36,7 @@ test('a policy says what the services need to know', () => {
     canCancel: true,
     deadlineMs: 86_400_000,
     dedupe: 'always',
+    keepPayloadMs: null,
     limits: { concurrency: 3, rate: null },
   })
 })

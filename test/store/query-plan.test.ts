@@ -20,6 +20,13 @@ const HOT: Record<string, RegExp> = {
   deleteRequest: /SEARCH requests USING INTEGER PRIMARY KEY/,
   claimable: /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH task_state USING INTEGER PRIMARY KEY/,
   findHash: /SEARCH logical_hashes USING PRIMARY KEY/,
+  purgeSlice:
+    /^(?!.*TEMP B-TREE FOR ORDER)SEARCH task_state USING INTEGER PRIMARY KEY \(rowid>\?\)(?![\s\S]*SCAN task_state)/,
+  purgeIfEnded: /^SEARCH task_state USING INTEGER PRIMARY KEY \(rowid=\?\)[\s\S]*SEARCH orphans USING COVERING INDEX/,
+  purgeEvents: /SEARCH events USING (?:COVERING )?INDEX events_request/,
+  keptPastAge: /SEARCH kept_payloads USING COVERING INDEX kept_payloads_age \(target=\? AND settled_at<\?\)/,
+  doubtRows:
+    /^(?![\s\S]*SCAN task_state(?! USING INDEX))[\s\S]*task_state_invoking[\s\S]*task_state_unknown[\s\S]*task_state_attention/,
   overview: /^(?![\s\S]*SCAN)[\s\S]*INTEGER PRIMARY KEY/,
 }
 
@@ -27,7 +34,8 @@ test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async
   const world = await openWorld()
   const db = new Database(world.path)
   const { text } = SQL[name as keyof typeof SQL]
-  const parameters = text.includes(':id') ? [{ id: 1 }] : [...text.matchAll(/\?/g)].map(() => 1)
+  const names = [...text.matchAll(/:([a-z]\w*)/g)].map(([, parameter = '']) => [parameter, 1])
+  const parameters = names.length > 0 ? [Object.fromEntries(names)] : [...text.matchAll(/\?/g)].map(() => 1)
   const explain = () =>
     (db.prepare(`EXPLAIN QUERY PLAN ${text}`).all(...parameters) as { detail: string }[])
       .map((row) => row.detail)

@@ -33,6 +33,7 @@ export const KEYED: TargetPolicy = {
   tracking: null,
   deadlineMs: 86_400_000,
   dedupe: 'always',
+  keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
 }
 

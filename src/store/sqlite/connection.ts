@@ -4,6 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { invariant, OnceishError } from '../../core/errors.ts'
 
+import { LOG_BOUND_BYTES } from './log-bound.ts'
+
 export type Connection = Database.Database
 
 // Long enough for a neighbour's turn, short enough that the event loop is not held; beyond it the whole transaction is retried.
@@ -31,7 +33,7 @@ export async function connect(path: string, options: { create: boolean }): Promi
     connection.pragma('synchronous = FULL')
     const FULL = 2
     invariant(connection.pragma('synchronous', { simple: true }) === FULL, 'synchronous=FULL was not taken')
-    connection.pragma('journal_size_limit = 67108864')
+    connection.pragma(`journal_size_limit = ${LOG_BOUND_BYTES}`)
     connection.pragma('temp_store = MEMORY')
     return connection
   } catch (error) {

@@ -62,9 +62,10 @@ export function requestDetail(sql: Statements, requestId: number): RequestDetail
   if (view === null) return null
   const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
   const request = sql.request.get(requestId) as RequestRow | undefined
+  const payload = request?.payload ?? (sql.keptPayload.get(requestId) as string | undefined)
   return {
     ...view,
-    payload: request === undefined ? null : (JSON.parse(request.payload) as unknown),
+    payload: payload === undefined ? null : (JSON.parse(payload) as unknown),
     dedupe: request?.dedupe ?? null,
     taskState: stored === undefined ? null : toTaskState(stored),
     prepared: stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? ''),

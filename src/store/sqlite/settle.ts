@@ -2,7 +2,14 @@
 import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY } from '../../core/policy.ts'
-import { type AttemptResult, decideSettlement, RELEASED, tracked, transition } from '../../core/settlement.ts'
+import {
+  type AttemptResult,
+  decideSettlement,
+  RELEASED,
+  taskOfPurged,
+  tracked,
+  transition,
+} from '../../core/settlement.ts'
 import type { SettledRow } from '../store.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
@@ -24,7 +31,7 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   const { sql, word } = turn
   if (settlePlainly(turn, result)) return { ...settledRow(result, 'submitted', null, true), isPlain: true }
   const row = readTaskState(sql, result.requestId)
-  if (row === null) return settledRow(result, 'dead', 'unknown_request', false)
+  if (row === null) return notePurged(turn, result)
   const policy = turn.input.policyOf(row.target) ?? NO_POLICY
   const decision = decideSettlement(row, result, { now: word.now, policy, random: turn.input.random })
   if (decision.kind === 'ignored') {
@@ -34,6 +41,16 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   const next = applyTransition(sql, row, decision, word)
   invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
   return settledRow(result, next.state, next.reason, true)
+}
+
+/** A late answer of a request that a purge has removed since: a task that it names stays on record, for a person. */
+function notePurged({ sql, word }: Turn, result: AttemptResult): SettledRow {
+  const orphan = taskOfPurged(result)
+  if (orphan !== null) {
+    const evidence = JSON.stringify(orphan.evidence)
+    sql.insertOrphan.run(result.requestId, result.target, orphan.attempt, orphan.taskId, word.now, evidence)
+  }
+  return settledRow(result, 'dead', orphan === null ? 'unknown_request' : 'purged_request', false)
 }
 
 /** First attempt, accepted, nothing else known of the row: two statements. */
@@ -53,6 +70,7 @@ function settlePlainly(turn: Turn, result: AttemptResult): boolean {
     result.nonce,
   )
   if (changes === 0) return false
+  if (policy.keepPayloadMs !== null) turn.sql.keepPayload.run(now, result.requestId)
   deleteRequest(turn.sql, result.requestId)
   return true
 }

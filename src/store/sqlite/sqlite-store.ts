@@ -3,12 +3,15 @@ import { resolve as resolvePath } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { hasCode, OnceishError } from '../../core/errors.ts'
 import type { Commit, Store, StoreProbe, TurnInput, TurnResult } from '../store.ts'
+import { copyStore, ownFiles } from './backup.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
+import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry } from './operator.ts'
+import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, listRequests, requestDetail, requestView, storeStatus, toEvent, toOrphan } from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
@@ -22,6 +25,8 @@ export interface SqliteStoreOptions {
   readonly create: boolean
   readonly now: number
   readonly probe?: StoreProbe | undefined
+  /** How large the -wal file may grow before readers are asked to let go of it. */
+  readonly logBoundBytes?: number
 }
 
 /** How long a write waits for other processes before STORE_BUSY. */
@@ -80,7 +85,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       throw toStoreError(error, path)
     }
   }
-  const change = async <T>(commit: Commit, work: () => T): Promise<T> => {
+  /** A change that makes no work for anybody. */
+  const tidy = async <T>(commit: Commit, work: () => T): Promise<T> => {
     checkOpen()
     const result = await write(() => {
       checkSchema()
@@ -89,8 +95,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return made
     })
     probe?.('after-commit', commit)
-    for (const wake of listeners) wake()
     tellCommit()
+    return result
+  }
+  const change = async <T>(commit: Commit, work: () => T): Promise<T> => {
+    const result = await tidy(commit, work)
+    for (const wake of listeners) wake()
     return result
   }
   const turn = async (input: TurnInput): Promise<TurnResult> => {
@@ -213,6 +223,21 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
         return resumed
       }),
+    purgeAfter: async (afterId, scope, word) => {
+      const slice = await read(() => readSlice(sql, afterId, scope))
+      const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)
+      return isIdle ? previewSlice(slice, afterId) : tidy('purge', () => purgeSlice(sql, slice, afterId, scope, word))
+    },
+    dropKeptPayloads: (target, before, { dryRun }) =>
+      dryRun
+        ? read(() => ({ dropped: sql.countKeptPastAge.get(target, before) as number, done: true }))
+        : tidy('purge', () => dropKept(sql, target, before)),
+    boundLog: () => read(() => boundLog(db, path, options.logBoundBytes ?? LOG_BOUND_BYTES)),
+    backup: async (to, backupOptions) => {
+      checkOpen()
+      return copyStore(path, to, backupOptions)
+    },
+    filesOf: ownFiles,
     close: async () => {
       if (db.open) db.close()
     },

@@ -35,6 +35,7 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
   if (to === 'queued') queue(sql, row, transition.dueAt ?? word.now, word.now)
   if (to === 'canceled') sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
+  if (transition.keepPayload) sql.keepPayload.run(word.now, row.requestId)
   if (isOver) deleteRequest(sql, row.requestId)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)

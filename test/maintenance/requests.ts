@@ -1,0 +1,14 @@
+// Requests with a kilobyte of payload each, for stores that are to be of some size.
+import { hashRequest } from '../../src/core/logical-hash.ts'
+import type { NewRequest } from '../../src/store/store.ts'
+
+export const REQUESTS_A_COMMIT = 10
+
+export function requestsFrom(first: number, count: number): NewRequest[] {
+  return Array.from({ length: count }, (_, i) => {
+    const payload = { pid: process.pid, n: first + i, text: 'x'.repeat(1000) }
+    const hashes = hashRequest({ target: 'keyed', payload })
+    const rest = { payload: JSON.stringify(payload), priority: 0, dueAt: null, dedupe: 'always' as const }
+    return { target: 'keyed', ...rest, ...hashes }
+  })
+}

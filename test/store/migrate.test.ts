@@ -1,0 +1,117 @@
+// A file that an earlier release has written, with rows in every state, goes on under this one.
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
+import { expect, test } from 'vitest'
+import { hashRequest } from '../../src/core/logical-hash.ts'
+import { ENDED_STATES } from '../../src/core/task-state.ts'
+import { purge } from '../../src/maintenance/purge.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { SCHEMA_VERSION } from '../../src/store/sqlite/migrate.ts'
+import { CORE_SCHEMA } from '../../src/store/sqlite/migrations/0001-core.ts'
+import { openWorld } from '../support/store.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const OWED = ['queued', 'invoking', 'unknown', 'held'] as const
+const STATES = [...OWED, ...ENDED_STATES]
+const TABLES = ['requests', 'ready', 'waiting', 'logical_hashes', 'task_state', 'orphans', 'events', 'targets']
+
+/** One row in each state, one that was never claimed, and one that is due later. */
+function writeVersion1(): string {
+  const path = join(tempDir(), 'jobs.db')
+  const db = new Database(path)
+  db.pragma('journal_mode = WAL')
+  db.exec(CORE_SCHEMA)
+  db.exec(`INSERT INTO store VALUES (1, 1, 'namespace', 'incarnation', 900000)`)
+  db.exec(`INSERT INTO targets (target, paused_at, paused_by) VALUES ('opaque', 5, 'ada')`)
+  STATES.forEach((state, i) => {
+    writeRow(db, i + 1, state)
+  })
+  writeRow(db, 50, 'ready')
+  writeRow(db, 51, 'scheduled')
+  db.close()
+  return path
+}
+
+function writeRow(db: Database.Database, id: number, state: string): void {
+  const payload = { id }
+  const { logicalHash, ledgerHash } = hashRequest({ target: 'keyed', payload })
+  const hash = Buffer.from(logicalHash.slice(3), 'hex')
+  const isOwed = !ENDED_STATES.some((ended) => ended === state) || state === 'dead' || state === 'canceled'
+  db.prepare('INSERT INTO logical_hashes VALUES (?, NULL, ?, 1)').run(ledgerHash, id)
+  const dueAt = state === 'scheduled' ? 9_000_000 : 900_000
+  if (isOwed) {
+    db.prepare(`INSERT INTO requests VALUES (?, 'keyed', ?, 0, ?, 1, 'always', 5, ?)`).run(
+      id,
+      hash,
+      dueAt,
+      JSON.stringify(payload),
+    )
+  }
+  if (state === 'ready' || state === 'queued') db.prepare(`INSERT INTO ready VALUES ('keyed', 0, ?, ?)`).run(dueAt, id)
+  if (state === 'scheduled') db.prepare(`INSERT INTO waiting VALUES (?, ?, 'keyed', 0)`).run(dueAt, id)
+  if (state === 'ready' || state === 'scheduled') return
+  const isOpen = state === 'invoking' || state === 'unknown' || state === 'held'
+  db.prepare(
+    `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, task_id, version, attempt,
+       nonce, generation, idempotency_key, attempts, doubtful_attempts, lease_until, started_at, next_check_at, frozen,
+       created_at, updated_at)
+     VALUES (?, ?, 'keyed', 'v1', ?, 0, ?, 1, 1, 'nonce', 1, 'key', 1, ?, ?, 5, ?, ?, 5, 900000)`,
+  ).run(
+    id,
+    state,
+    hash,
+    isOwed ? null : `task-${id}`,
+    isOpen ? '1' : '',
+    state === 'invoking' ? 9_000_000 : null,
+    state === 'unknown' ? 9_000_000 : null,
+    isOpen ? '["POST","http://127.0.0.1/",{},true,"f",null]' : null,
+  )
+  db.prepare(`INSERT INTO events (request_id, at, kind, actor) VALUES (?, 5, 'note', 'test')`).run(id)
+}
+
+function contents(path: string): Record<string, unknown[]> {
+  const db = new Database(path)
+  const rows = Object.fromEntries(TABLES.map((table) => [table, db.prepare(`SELECT * FROM ${table}`).all()]))
+  db.close()
+  return rows
+}
+
+test('a version 1 file is brought up once, and no row of it changes', async () => {
+  const path = writeVersion1()
+  const before = contents(path)
+  for (let opened = 0; opened < 2; opened++) {
+    const store = await openStore(path, { create: false, now: 1_000_000 })
+    expect(await store.facts()).toMatchObject({
+      schemaVersion: SCHEMA_VERSION,
+      incarnation: 'incarnation',
+      highWaterAt: 900_000,
+    })
+    const views = await store.list({ limit: 100 })
+    expect(views.map(({ state }) => state)).toEqual(['ready', ...STATES.slice(1), 'ready', 'scheduled'])
+    await store.close()
+  }
+  expect(contents(path)).toEqual(before)
+})
+
+test('and its work goes on: calls, dedupe, doubt and purge', async () => {
+  const path = writeVersion1()
+  const world = await openWorld({ path })
+  expect(await world.enqueue({ id: 50 })).toMatchObject({ kind: 'duplicate', requestId: 50, state: 'ready' })
+  expect((await world.turn({ slots: 9 })).calls.map(({ requestId, attempt }) => [requestId, attempt])).toEqual([
+    [1, 2],
+    [50, 1],
+  ])
+  const given = { store: world.store, now: 1_000_000, actor: 'test', keepPayloadMs: { keyed: 0 } }
+  const report = await purge(given, { olderThanMs: 0 })
+  expect(report.byState).toEqual(Object.fromEntries(ENDED_STATES.map((state) => [state, 1])))
+  expect(report.kept).toEqual({ inDoubt: 5 })
+  expect(await world.enqueue({ id: STATES.indexOf('submitted') + 1 })).toMatchObject({ kind: 'inserted' })
+  await world.store.close()
+})
+
+test('three that open it at once bring it up once', async () => {
+  const path = writeVersion1()
+  const stores = await Promise.all([1, 2, 3].map(() => openStore(path, { create: false, now: 1_000_000 })))
+  for (const store of stores) expect(await store.facts()).toMatchObject({ schemaVersion: SCHEMA_VERSION })
+  for (const store of stores) await store.close()
+})
