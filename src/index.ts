@@ -34,6 +34,8 @@ export {
   RejectedError,
 } from './core/submission-errors.ts'
 export {
+  ENDED_STATES,
+  type EndedState,
   type OlderAnswer,
   REQUEST_STATES,
   type RequestState,
@@ -41,6 +43,10 @@ export {
   type TaskState,
   TRANSITIONS,
 } from './core/task-state.ts'
+export type { BackupOptions, BackupReport } from './maintenance/backup.ts'
+export type { Check } from './maintenance/doctor/check.ts'
+export { type DiagnoseOptions, diagnose } from './maintenance/doctor/diagnose.ts'
+export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/purge.ts'
 export {
   type Onceish,
   type OpenConfig,

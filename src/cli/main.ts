@@ -1,15 +1,17 @@
 #!/usr/bin/env node
 // The command line's entry: knows the commands, turns how they end into exit codes, and leaves nothing unsaid.
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { example, nonEmpty } from './arguments.ts'
+import { addBackup } from './commands/backup.ts'
 import { addCancel } from './commands/cancel.ts'
+import { addDoctor } from './commands/doctor.ts'
 import { addEnqueue } from './commands/enqueue.ts'
 import { addInit } from './commands/init.ts'
 import { addList } from './commands/list.ts'
 import { addMigrate } from './commands/migrate.ts'
 import { addOrphans } from './commands/orphans.ts'
 import { addPause } from './commands/pause.ts'
+import { addPurge } from './commands/purge.ts'
 import { addRecover } from './commands/recover.ts'
 import { addResolve } from './commands/resolve.ts'
 import { addResume } from './commands/resume.ts'
@@ -19,6 +21,7 @@ import { addStatus } from './commands/status.ts'
 import { addTargets } from './commands/targets.ts'
 import { addWork } from './commands/work.ts'
 import { EXIT, exitCodeOf, isAnswered, printError } from './exit-codes.ts'
+import { readVersion } from './version.ts'
 
 /** In the order of the help. */
 const COMMANDS = [
@@ -37,6 +40,9 @@ const COMMANDS = [
   addOrphans,
   addPause,
   addResume,
+  addPurge,
+  addBackup,
+  addDoctor,
 ]
 
 function buildProgram(): Command {
@@ -54,11 +60,6 @@ function buildProgram(): Command {
     .exitOverride()
   for (const add of COMMANDS) add(program)
   return program
-}
-
-function readVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
 }
 
 function fail(error: unknown): void {

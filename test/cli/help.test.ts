@@ -6,7 +6,9 @@ import { configFor } from '../support/api.ts'
 import { linesOf, NOWHERE, workspace } from '../support/run-cli.ts'
 
 const COMMANDS =
-  'init migrate targets enqueue work recover status list show retry resolve cancel orphans pause resume'.split(' ')
+  'init migrate targets enqueue work recover status list show retry resolve cancel orphans pause resume purge backup doctor'.split(
+    ' ',
+  )
 
 describe('help', () => {
   test('the version is the bare number of package.json, without a config', async () => {

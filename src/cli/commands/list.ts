@@ -32,7 +32,7 @@ export function addList(program: Command): void {
 }
 
 /** A target that the config has dropped may still have rows; one that nobody ever named is a slip of the pen. */
-async function requireSeen({ once, config }: Context, target: string): Promise<void> {
+export async function requireSeen({ once, config }: Context, target: string): Promise<void> {
   const rows = await once.list({ target, limit: 1 })
   if (rows.length === 0) requireTarget(config, target)
 }

@@ -1,0 +1,67 @@
+import type { Command } from 'commander'
+import type { BackupReport } from '../../maintenance/backup.ts'
+import { example, nonEmpty } from '../arguments.ts'
+import { type Context, withExistingStore } from '../context.ts'
+import { EXIT } from '../exit-codes.ts'
+import { duration, fields, instant, print, printJson } from '../print.ts'
+import { startProgress } from '../progress.ts'
+
+export function addBackup(program: Command): void {
+  program
+    .command('backup')
+    .description('a verified copy of the store in a new file, while workers go on')
+    .argument('<file>', 'where to; nothing is overwritten', nonEmpty)
+    .addHelpText('after', example('onceish backup /backups/onceish-monday.db'))
+    .action((file: string, _options: object, command: Command) =>
+      withExistingStore(command, (context) => runBackup(context, file)),
+    )
+}
+
+async function runBackup({ once, isJson }: Context, file: string): Promise<void> {
+  const progress = startProgress({ isJson, format: '{bar} {value}/{total} pages{note}', total: 1 })
+  const signals = listenForSignals()
+  try {
+    const report = await once.backup(file, {
+      signal: signals.signal,
+      onProgress: ({ copiedPages, pages }) =>
+        progress.update(copiedPages, pages, copiedPages === pages ? ', verifying' : ''),
+    })
+    progress.stop()
+    if (isJson) printJson(report)
+    else printReport(report)
+  } catch (error) {
+    const code = signals.exitCode()
+    if (code === null) throw error
+    process.exitCode = code
+  } finally {
+    progress.stop()
+    signals.release()
+  }
+}
+
+/** What was copied so far is removed before the process ends. */
+function listenForSignals() {
+  const abort = new AbortController()
+  let code: number | null = null
+  const hear = (signal: 'SIGINT' | 'SIGTERM') => {
+    code ??= EXIT[signal]
+    abort.abort(new Error(`ended by ${signal}`))
+  }
+  process.on('SIGINT', hear).on('SIGTERM', hear)
+  return {
+    signal: abort.signal,
+    exitCode: () => code,
+    release: () => process.off('SIGINT', hear).off('SIGTERM', hear),
+  }
+}
+
+function printReport({ path, bytes, pages, highWaterAt, ms }: BackupReport): void {
+  print(
+    fields([
+      ['copy', path],
+      ['size', `${bytes} bytes, ${pages} pages`],
+      ['calls until', instant(highWaterAt)],
+      ['took', duration(ms)],
+    ]),
+  )
+}

@@ -1,0 +1,54 @@
+// Gathers the facts and asks every check. Works where there is no database yet, or one that is damaged or locked.
+import type { Config } from '../../config/config.ts'
+import { readEnvironment } from '../../config/environment.ts'
+import { systemClock } from '../../core/clock.ts'
+import { inspectStore } from '../../store/open-store.ts'
+import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
+import { checkClock, checkDatabase, checkIntegrity, checkJournal, checkLog, checkSize } from './database.ts'
+import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
+import { checkClosingWindows, checkHeld, checkLeases, checkPauses, checkRoutes, checkWindows } from './work.ts'
+
+const MACHINE_CHECKS = [
+  checkVersions,
+  checkEnvironment,
+  checkFileSystem,
+  checkDiskSpace,
+  checkPermissions,
+  checkDatabase,
+]
+const DATABASE_CHECKS = [checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
+const WORK_CHECKS = [checkRoutes, checkPauses, checkHeld, checkLeases, checkClosingWindows, checkWindows]
+
+export interface DiagnoseOptions {
+  readonly config: Config
+  readonly onceishVersion: string
+  /** Looks at every page of the database, however large it is; default false. */
+  readonly isFull?: boolean
+  /** How a command is written for people; default `onceish ...`. */
+  readonly next?: (words: string) => string
+}
+
+/** What is wrong with a store is told, not thrown. @throws OnceishError STORE_UNSUPPORTED */
+export async function diagnose(options: DiagnoseOptions): Promise<readonly Check[]> {
+  const { config, isFull = false } = options
+  const now = systemClock.wallNow()
+  return checksOf({
+    config,
+    env: readEnvironment(),
+    now,
+    versions: { onceish: options.onceishVersion, node: process.version },
+    inspection: await inspectStore(config.store, { now, isFull }),
+    next: options.next ?? ((words) => `onceish ${words}`),
+  })
+}
+
+export function checksOf(facts: DoctorFacts): readonly Check[] {
+  const checks = MACHINE_CHECKS.map((check) => check(facts))
+  const { database } = facts.inspection
+  if (database.kind !== 'read') return checks
+  const view: DatabaseView = { ...facts, database }
+  checks.push(...DATABASE_CHECKS.map((check) => check(view)))
+  if (database.work === null) return checks
+  const workView: WorkView = { ...view, work: database.work }
+  return [...checks, ...WORK_CHECKS.map((check) => check(workView))]
+}

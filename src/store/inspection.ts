@@ -1,0 +1,70 @@
+// What can be found out of a store from outside, whatever state it is in: nothing is made, migrated or repaired, and what
+// cannot be read is said instead of thrown.
+import type { TaskState } from '../core/task-state.ts'
+import type { StoreStatus } from './store.ts'
+
+export interface StoreInspection {
+  readonly path: string
+  readonly folder: FolderFacts | null
+  /** Those that are there, the database first. */
+  readonly files: readonly FileFacts[]
+  readonly engine: string
+  readonly database: DatabaseInspection
+}
+
+export interface FolderFacts {
+  readonly path: string
+  readonly mode: number
+  readonly isWritable: boolean
+  /** As statfs(2) has it. */
+  readonly fileSystemType: number
+  readonly freeBytes: number
+}
+
+export interface FileFacts {
+  readonly path: string
+  readonly mode: number
+  readonly bytes: number
+  readonly isWritable: boolean
+}
+
+export type DatabaseInspection =
+  | { readonly kind: 'missing' }
+  /** `code` is of `ERROR_CODES`. */
+  | { readonly kind: 'unreadable'; readonly code: string; readonly message: string }
+  /** A database without our tables. */
+  | { readonly kind: 'empty' }
+  | ({ readonly kind: 'read' } & DatabaseFacts)
+
+export interface DatabaseFacts {
+  readonly schemaVersion: number
+  /** What this release writes. */
+  readonly knownSchemaVersion: number
+  readonly journalMode: string
+  /** A commit of ours waits until it is on disk. */
+  readonly isSynced: boolean
+  readonly highWaterAt: number
+  /** The latest instant in the newest rows. */
+  readonly newestRowAt: number | null
+  readonly bytes: number
+  readonly freeBytes: number
+  readonly log: { readonly bytes: number; readonly boundBytes: number; readonly isHeld: boolean }
+  readonly integrity:
+    | { readonly kind: 'ok' }
+    | { readonly kind: 'skipped'; readonly boundBytes: number }
+    | { readonly kind: 'damaged'; readonly found: string }
+  /** Null where the schema is not this release's, or the tables cannot be read. */
+  readonly work: WorkFacts | null
+}
+
+export interface WorkFacts {
+  readonly status: StoreStatus
+  /** In doubt, a bounded number of each state. */
+  readonly doubt: readonly { readonly row: TaskState; readonly description: string | null }[]
+}
+
+export interface InspectOptions {
+  readonly now: number
+  /** Looks at every page, however large the file is. */
+  readonly isFull: boolean
+}
