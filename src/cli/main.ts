@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The command line's entry: knows the commands, turns how they end into exit codes, and leaves nothing unsaid.
 import { Command } from 'commander'
+import { readVersion } from '../config/version.ts'
 import { example, nonEmpty } from './arguments.ts'
 import { addBackup } from './commands/backup.ts'
 import { addCancel } from './commands/cancel.ts'
@@ -21,7 +22,6 @@ import { addStatus } from './commands/status.ts'
 import { addTargets } from './commands/targets.ts'
 import { addWork } from './commands/work.ts'
 import { EXIT, exitCodeOf, isAnswered, printError } from './exit-codes.ts'
-import { readVersion } from './version.ts'
 
 /** In the order of the help. */
 const COMMANDS = [

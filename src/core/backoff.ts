@@ -6,7 +6,7 @@ export interface BackoffPolicy {
 }
 
 /** The longest wait that `backoffMs` can give for this step (0 is the first retry). */
-export function longestBackoffMs(policy: BackoffPolicy, step: number): number {
+function longestBackoffMs(policy: BackoffPolicy, step: number): number {
   return Math.min(policy.maxMs, policy.initialMs * 2 ** Math.min(step, 40))
 }
 

@@ -48,7 +48,7 @@ async function placeOf(to: string): Promise<string> {
 
 async function refuseTaken(store: Store, path: string): Promise<void> {
   const { location } = await store.facts()
-  const own = store.filesOf(await placeOf(location))
+  const own = store.filesOf(await realpath(location))
   if (own.includes(path)) {
     throw new OnceishError('FILE_EXISTS', `${path} is the store itself, or a name of its own: name another file`)
   }

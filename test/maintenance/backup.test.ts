@@ -59,7 +59,7 @@ test('while another process writes without a pause it ends, holds one commit, an
   const world = await openWorld()
   // Many steps' worth of pages: each commit between two steps would start the copy over.
   for (let n = 0; n < 5; n++) await world.store.enqueue(requestsFrom(n * 1000, 1000), world.clock.now)
-  await startScript('writer.ts', world.path)
+  await startScript(new URL('./writer.ts', import.meta.url), world.path)
   const path = join(tempDir(), 'copy.db')
   await backup(world.store, path)
   const { requests = 0, ready, hashes } = rowsIn(path)

@@ -9,10 +9,9 @@ interface Child {
   kill(): Promise<void>
 }
 
-/** @param script beside this file. @returns once the script has written its first line. */
-export async function startScript(script: string, ...args: string[]): Promise<Child> {
-  const path = fileURLToPath(new URL(script, import.meta.url))
-  const child = spawn(process.execPath, ['--import', 'jiti/register', path, ...args], {
+/** @returns once the script has written its first line. */
+export async function startScript(script: URL, ...args: string[]): Promise<Child> {
+  const child = spawn(process.execPath, ['--import', 'jiti/register', fileURLToPath(script), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const kill = () => killed(child)

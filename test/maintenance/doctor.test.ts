@@ -295,7 +295,7 @@ test('names of secrets are said, their values never', () => {
 
 describe('on a file', () => {
   async function look(store: string, isFull = false): Promise<Record<string, Check>> {
-    const checks = await diagnose({ config: configOf(undefined, store), onceishVersion: '0.1.0', isFull })
+    const checks = await diagnose({ config: configOf(undefined, store), isFull })
     return Object.fromEntries(checks.map((check) => [check.name, check]))
   }
   async function filled(): Promise<string> {

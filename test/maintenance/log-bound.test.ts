@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createLogBound } from '../../src/consumer/bound-log.ts'
@@ -6,7 +6,11 @@ import { systemClock } from '../../src/core/clock.ts'
 import { SILENT } from '../../src/core/log.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { LogSize, Store } from '../../src/store/store.ts'
+import { configFor } from '../support/api.ts'
+import { NOWHERE } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { handMadeWorker } from '../support/worker.ts'
 import { startScript } from './children.ts'
 import { requestsFrom } from './requests.ts'
 
@@ -54,7 +58,7 @@ test('a log that a reader of another process holds back is told once and shrinks
   const { lines, log } = listen()
   const { clock, later } = steppingClock()
   const bound = createLogBound(store, clock, log)
-  const reader = await startScript('reader.ts', path)
+  const reader = await startScript(new URL('./reader.ts', import.meta.url), path)
   await write()
   await write()
   expect(walBytes()).toBeGreaterThan(BOUND)
@@ -135,4 +139,31 @@ test('reads of ours hold nothing back: after each of them the log can be shrunk'
     expect(await store.boundLog()).toMatchObject({ isHeld: false })
     expect(walBytes()).toBeLessThanOrEqual(BOUND)
   }
+})
+
+test('a worker asks for it, and goes on where it is told that somebody holds the log back', async () => {
+  const { store } = await openBounded()
+  let asked = 0
+  const boundLog = async () => {
+    asked++
+    return { bytes: 2 * BOUND, isHeld: true }
+  }
+  const worker = handMadeWorker({ ...store, boundLog }, configFor(NOWHERE))
+  await waitFor(() => asked > 0, { what: 'the worker to ask' })
+  await worker.stop()
+  await worker.closeTargets()
+})
+
+test('also where the store is opened by a link', async () => {
+  const { store, path, write } = await openBounded()
+  const link = join(tempDir(), 'link.db')
+  symlinkSync(path, link)
+  const linked = await openSqliteStore({ path: link, create: false, now: 1, logBoundBytes: BOUND })
+  await write()
+  await write()
+  expect(statSync(`${path}-wal`).size).toBeGreaterThan(BOUND)
+  await linked.boundLog()
+  expect(statSync(`${path}-wal`).size).toBeLessThanOrEqual(BOUND)
+  await linked.close()
+  expect(await store.list({ limit: 1 })).toHaveLength(1)
 })

@@ -73,7 +73,7 @@ test('a purge that is killed leaves each request whole or gone with its hash, an
     INSERT INTO events (request_id, at, kind, actor) SELECT request_id, 5, 'dead', 'test' FROM requests;
     DELETE FROM ready`)
   const count = (from: string) => db.prepare(`SELECT COUNT(*) FROM ${from}`).pluck().get() as number
-  const purger = await startScript('purger.ts', world.path)
+  const purger = await startScript(new URL('./purger.ts', import.meta.url), world.path)
   await purger.kill()
   const left = count('task_state')
   expect(left).toBeGreaterThan(0)

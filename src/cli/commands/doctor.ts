@@ -5,7 +5,6 @@ import { example } from '../arguments.ts'
 import { readSettings } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { escapeControls, print, printJson } from '../print.ts'
-import { readVersion } from '../version.ts'
 
 export function addDoctor(program: Command): void {
   program
@@ -15,7 +14,7 @@ export function addDoctor(program: Command): void {
     .addHelpText('after', example('onceish doctor', 'onceish doctor --full --json'))
     .action(async ({ full = false }: { full?: boolean }, command: Command) => {
       const { config, isJson, next } = await readSettings(command)
-      const checks = await diagnose({ config, onceishVersion: readVersion(), isFull: full, next })
+      const checks = await diagnose({ config, isFull: full, next })
       for (const check of checks) {
         if (isJson) printJson(check)
         else printCheck(check)

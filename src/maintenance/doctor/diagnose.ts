@@ -1,6 +1,7 @@
 // Gathers the facts and asks every check. Works where there is no database yet, or one that is damaged or locked.
 import type { Config } from '../../config/config.ts'
 import { readEnvironment } from '../../config/environment.ts'
+import { readVersion } from '../../config/version.ts'
 import { systemClock } from '../../core/clock.ts'
 import { inspectStore } from '../../store/open-store.ts'
 import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
@@ -21,7 +22,6 @@ const WORK_CHECKS = [checkRoutes, checkPauses, checkHeld, checkLeases, checkClos
 
 export interface DiagnoseOptions {
   readonly config: Config
-  readonly onceishVersion: string
   /** Looks at every page of the database, however large it is; default false. */
   readonly isFull?: boolean
   /** How a command is written for people; default `onceish ...`. */
@@ -36,7 +36,7 @@ export async function diagnose(options: DiagnoseOptions): Promise<readonly Check
     config,
     env: readEnvironment(),
     now,
-    versions: { onceish: options.onceishVersion, node: process.version },
+    versions: { onceish: readVersion(), node: process.version },
     inspection: await inspectStore(config.store, { now, isFull }),
     next: options.next ?? ((words) => `onceish ${words}`),
   })

@@ -1,4 +1,5 @@
 // The Store on SQLite: every write is one IMMEDIATE transaction without an await in it, retried whole when busy.
+import { realpathSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { hasCode, OnceishError } from '../../core/errors.ts'
@@ -67,6 +68,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   }
 
   const sql = prepareStatements(db)
+  /** SQLite keeps its side files beside the file itself, wherever a link to it stands. */
+  const realPath = realpathSync(path)
   const listeners = new Set<() => void>()
   const commitListeners = new Set<() => void>()
   const tellCommit = () => {
@@ -232,7 +235,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       dryRun
         ? read(() => ({ dropped: sql.countKeptPastAge.get(target, before) as number, done: true }))
         : tidy('purge', () => dropKept(sql, target, before)),
-    boundLog: () => read(() => boundLog(db, path, options.logBoundBytes ?? LOG_BOUND_BYTES)),
+    boundLog: () => read(() => boundLog(db, realPath, options.logBoundBytes ?? LOG_BOUND_BYTES)),
     backup: async (to, backupOptions) => {
       checkOpen()
       return copyStore(path, to, backupOptions)
