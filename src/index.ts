@@ -1,4 +1,5 @@
 // Public API: every export is named here.
+export type { Onceish, OpenConfig, OpenSettings, OpenTargets, RequestOf, WordOptions, WorkOptions } from './api.ts'
 export type {
   CodeTarget,
   CodeTargetOptions,
@@ -47,16 +48,7 @@ export type { BackupOptions, BackupReport } from './maintenance/backup.ts'
 export type { Check } from './maintenance/doctor/check.ts'
 export { type DiagnoseOptions, diagnose } from './maintenance/doctor/diagnose.ts'
 export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/purge.ts'
-export {
-  type Onceish,
-  type OpenConfig,
-  type OpenSettings,
-  type OpenTargets,
-  openOnceish,
-  type RequestOf,
-  type WordOptions,
-  type WorkOptions,
-} from './onceish.ts'
+export { openOnceish } from './onceish.ts'
 export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
@@ -67,11 +59,12 @@ export type {
   OperatorResult,
   OrphanView,
   RequestDetail,
+  RequestEvent,
   RequestView,
   Resolution,
   StoreFacts,
   StoreStatus,
   TargetStatus,
 } from './store/store.ts'
-export type { EventOptions, RequestEvent } from './watch/event-feed.ts'
+export type { EventOptions } from './watch/event-feed.ts'
 export type { WaitOptions } from './watch/wait-for.ts'

@@ -12,6 +12,7 @@ const LAYERS = [
   ['config'],
   ['store', 'target'],
   ['producer', 'consumer', 'recovery', 'watch', 'maintenance'],
+  ['api.ts'],
   ['onceish.ts'],
   ['testing'],
   ['index.ts', 'testing.ts'],

@@ -1,13 +1,14 @@
 // What every command starts with: the global options, the whole config, and the store behind it, closed at the end.
 import { userInfo } from 'node:os'
 import type { Command } from 'commander'
+import type { Onceish } from '../api.ts'
 import { type Config, targetNames } from '../config/config.ts'
 import { assertEnvSet, readEnvironment } from '../config/environment.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { OnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { didYouMean } from '../core/suggest.ts'
-import { type Onceish, openOnceish } from '../onceish.ts'
+import { openOnceish } from '../onceish.ts'
 import { createLog } from './log.ts'
 
 export interface GlobalOptions {

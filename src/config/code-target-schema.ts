@@ -15,7 +15,7 @@ import {
 import type { CodeTargetOptions } from './code-target.ts'
 import { policyWith } from './policy.ts'
 import { section } from './schema-parts.ts'
-import type { CareDefinition, KeyFormat } from './target-definition.ts'
+import type { CareDefinition } from './target-definition.ts'
 
 type Calls = Pick<CodeTargetOptions, 'invoke'> & {
   readonly [Name in 'lookup' | 'cancel' | 'status']?: CodeTargetOptions[Name] | undefined
@@ -27,7 +27,6 @@ export interface CodeTargetDefinition {
   readonly version: string
   readonly care: CareDefinition
   readonly policy: TargetPolicy
-  readonly keyFormat: KeyFormat | null
   readonly givesTaskId: boolean
   readonly secrets: readonly string[]
   readonly payload: PayloadSchema
@@ -43,7 +42,7 @@ const policySchema = section({
   ...careFields,
 })
 
-function call<Name extends keyof Calls>(_name: Name) {
+function call<Name extends keyof Calls>() {
   return z.custom<NonNullable<Calls[Name]>>((value) => typeof value === 'function', 'expected a function')
 }
 
@@ -53,10 +52,10 @@ const codeTargetSchema = section({
   name: z.string(),
   version: z.string().min(1).max(64),
   payload: z.custom<PayloadSchema>(isPayloadSchema, NO_SCHEMA),
-  invoke: call('invoke'),
-  lookup: call('lookup').optional(),
-  cancel: call('cancel').optional(),
-  status: call('status').optional(),
+  invoke: call<'invoke'>(),
+  lookup: call<'lookup'>().optional(),
+  cancel: call<'cancel'>().optional(),
+  status: call<'status'>().optional(),
   policy: policySchema.prefault({}),
   secrets: z.array(z.string().optional()).default([]),
 }).superRefine(({ policy, lookup, status }, context) => {
@@ -65,6 +64,23 @@ const codeTargetSchema = section({
     context.addIssue({ code: 'custom', path: ['policy', 'lookup'], message: message('lookup') })
   if (policy.status !== undefined && status === undefined)
     context.addIssue({ code: 'custom', path: ['policy', 'status'], message: message('status') })
+  const byKey = policy.lookup?.by === 'key'
+  if (byKey && policy.idempotency === undefined)
+    context.addIssue({
+      code: 'custom',
+      path: ['policy', 'lookup', 'by'],
+      message: 'is key, and the target has none; add idempotency',
+    })
+  if (
+    policy.dedupe !== 'always' &&
+    lookup !== undefined &&
+    (policy.lookup?.by === 'payload' || policy.idempotency === undefined)
+  )
+    context.addIssue({
+      code: 'custom',
+      path: ['policy', 'dedupe'],
+      message: `${policy.dedupe} needs a lookup by key: equal payloads would find each other`,
+    })
 })
 
 /** Shape only. `error` holds every issue, with paths below the target. */
@@ -83,9 +99,9 @@ export function readCodeTarget(
       policy: policyWith(care, {
         dependsOnKey: (policy.lookup?.by ?? 'key') === 'key' && care.idempotency !== null,
         canCancel: calls.cancel !== undefined,
-        tracking: calls.status === undefined ? null : { everyMs: policy.status?.everyMs ?? 5000 },
+        tracking:
+          calls.status === undefined ? null : (policy.status ?? section({ everyMs: statusEveryField }).parse({})),
       }),
-      keyFormat: care.idempotency?.format ?? null,
       givesTaskId: policy.taskId !== 'none',
       secrets: secrets.filter((secret) => secret !== undefined),
       payload,

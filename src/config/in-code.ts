@@ -35,21 +35,23 @@ export type PayloadsOf<Targets extends readonly GivenTarget[]> = {
     : unknown
 }
 
-/** @throws OnceishError CONFIG_INVALID */
+/** @param given nothing but the options of a config. @throws OnceishError CONFIG_INVALID */
 export function configInCode(given: TargetsInCode<readonly GivenTarget[]>, baseDir: string): Config {
-  const { store, targets, worker, namespace, maxPayloadBytes } = given
-  const options = Object.entries({ store, worker, namespace, maxPayloadBytes })
-  const raw = Object.fromEntries(options.filter(([, value]) => value !== undefined))
-  return parseConfig({ ...raw, targets: byName(targets) }, { path: null, baseDir })
+  return parseConfig({ ...given, targets: byName(given.targets) }, { path: null, baseDir })
 }
 
 function byName(targets: readonly GivenTarget[]): Record<string, GivenTarget> {
-  const named: Record<string, GivenTarget> = {}
-  for (const target of targets) {
-    if (Object.hasOwn(named, target.name)) {
-      throw new OnceishError('CONFIG_INVALID', `two targets are named "${target.name}": each needs a name of its own`)
+  if (!Array.isArray(targets)) throw new OnceishError('CONFIG_INVALID', 'targets: expected a list of targets')
+  const named: Record<string, GivenTarget> = Object.create(null)
+  targets.forEach((target: GivenTarget | null | undefined, i) => {
+    const name = target?.name
+    if (typeof name !== 'string') {
+      throw new OnceishError('CONFIG_INVALID', `targets[${i}] is no target: make it with defineTarget or httpTarget`)
     }
-    named[target.name] = target
-  }
+    if (name in named) {
+      throw new OnceishError('CONFIG_INVALID', `two targets are named "${name}": each needs a name of its own`)
+    }
+    named[name] = target as GivenTarget
+  })
   return named
 }

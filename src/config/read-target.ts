@@ -43,33 +43,48 @@ function isGiven(raw: unknown): raw is CodeTarget | DescribedTarget {
 }
 
 function checkCoded(name: string, { options }: CodeTarget): Pick<ReadTarget, 'coded' | 'payload' | 'faults'> {
-  const base = `targets.${name}`
-  const read = readCodeTarget(options)
-  if ('error' in read) return { coded: null, payload: null, faults: faultsOf(read.error, base) }
-  const faults = placed(`${base}.policy`, careFaults(read.definition.care))
-  return { coded: read.definition, payload: read.definition.payload, faults }
+  // Fields that were left out as faulty are made up for: the rules weigh the policy alone.
+  const readRest = (given: unknown) => readCodeTarget({ ...STAND_IN, ...(given as object) })
+  const { read, faults } = checked(`targets.${name}`, options, { whole: readCodeTarget, rest: readRest }, codeFaults)
+  return { coded: read, payload: read?.payload ?? null, faults }
+}
+
+const STAND_IN = { name: 'x', version: 'x', invoke: () => {}, payload: { '~standard': { validate: () => {} } } }
+
+function codeFaults({ care }: CodeTargetDefinition, faulty?: ReadonlySet<string>): Fault[] {
+  return placed('policy', careFaults(care, faulty))
 }
 
 function checkDescribed(name: string, raw: unknown): Pick<ReadTarget, 'described' | 'faults'> {
-  const base = `targets.${name}`
-  const read = readTarget(name, raw)
-  if (!('error' in read)) {
-    return { described: read.definition, faults: placed(base, targetFaults(read.definition)) }
-  }
-  return {
-    described: null,
-    faults: [...faultsOf(read.error, base), ...placed(base, safetyBeside(name, raw, read.error))],
-  }
+  const readShape = (given: unknown) => readTarget(name, given)
+  const { read, faults } = checked(`targets.${name}`, raw, { whole: readShape, rest: readShape }, targetFaults)
+  return { described: read, faults }
 }
 
-/** What the rules say of the rest of a target with faulty fields, so that nobody has to mend it in two rounds. */
-function safetyBeside(name: string, raw: unknown, error: z.ZodError): Fault[] {
-  const paths = error.issues.flatMap((issue) =>
+type ReadShape<Definition> = (raw: unknown) => { readonly definition: Definition } | { readonly error: z.ZodError }
+
+/** Shape first, then the rules: of all of it, or of what is left of it without its faulty fields. */
+function checked<Definition>(
+  base: string,
+  raw: unknown,
+  readShape: { readonly whole: ReadShape<Definition>; readonly rest: ReadShape<Definition> },
+  rules: (definition: Definition, faulty?: ReadonlySet<string>) => readonly Fault[],
+): { readonly read: Definition | null; readonly faults: readonly Fault[] } {
+  const read = readShape.whole(raw)
+  if (!('error' in read)) return { read: read.definition, faults: placed(base, rules(read.definition)) }
+  // What the rules say of the rest of it, so that nobody has to mend it in two rounds.
+  const paths = read.error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys' ? issue.keys.map((key) => [...issue.path, key]) : [issue.path],
   )
-  const read = readTarget(name, paths.reduce<unknown>(without, raw))
-  if ('error' in read) return []
-  return targetFaults(read.definition, new Set(paths.map(([head]) => String(head))))
+  const rest = readShape.rest(paths.reduce<unknown>(without, raw))
+  const beside = 'error' in rest ? [] : rules(rest.definition, new Set(paths.map(sectionOf)))
+  return { read: null, faults: [...faultsOf(read.error, base), ...placed(base, beside)] }
+}
+
+/** Of a target in code the sections stand in its policy. */
+function sectionOf(path: readonly PropertyKey[]): string {
+  const [head, below] = path
+  return String(head === 'policy' && below !== undefined ? below : head)
 }
 
 /** A copy that lacks the field; a list with a faulty item is left out as a whole. */

@@ -1,5 +1,5 @@
-// From a target as people write it to a TargetDefinition. The defaults of a target are here and nowhere else; whether
-// the whole can be kept safe is judged in safety.ts.
+// From a target as people write it to a TargetDefinition. Its defaults are here and in care-schema.ts, and nowhere else;
+// whether the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
 import { OUTCOME_KINDS } from '../core/outcome.ts'
 import {

@@ -4,6 +4,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
+import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -13,6 +14,7 @@ import type {
   ClaimedCall,
   Investigation,
   Preparation,
+  RequestEvent,
   SettledRow,
   Store,
   TrackedTask,
@@ -53,7 +55,7 @@ export interface WorkerOptions {
   readonly drain: { readonly horizonMs: number } | null
   readonly onProgress?: ((report: WorkerReport) => void) | undefined
   /** Told after their commit of the requests whose submission was so plain that no event was written. */
-  readonly onPlain?: ((submitted: readonly PlainSubmission[]) => void) | undefined
+  readonly onPlain?: ((submitted: readonly RequestEvent[]) => void) | undefined
 }
 
 /** A running worker: `startWorker` and `startRecovery` give it. */
@@ -66,23 +68,12 @@ export interface Worker {
   report(): WorkerReport
 }
 
-/** First attempt, accepted: nothing else is to be told of it. */
-export interface PlainSubmission {
-  readonly requestId: number
-  readonly target: string
-  readonly attempt: number
-  readonly taskId: string | null
-  readonly at: number
-}
-
 interface RunningCall {
   readonly call: ClaimedCall
   readonly lease: HeldLease
   readonly abort: AbortController
 }
 
-/** How soon another process's commit is noticed. Reading `data_version` costs microseconds. */
-const POLL_MS = 25
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
 const MAX_TROUBLE_MS = 5000
@@ -129,6 +120,7 @@ function createLoop(options: WorkerOptions) {
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let troubles = 0
+  let hasEnded = false
 
   async function run(): Promise<WorkerReport> {
     const stopListening = store.onWork(noteWork)
@@ -158,6 +150,7 @@ function createLoop(options: WorkerOptions) {
       await saveAnswers()
       throw error
     } finally {
+      hasEnded = true
       stopListening()
       for (const abort of checks) abort.abort(new Error('the worker ended'))
       for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
@@ -330,7 +323,7 @@ function createLoop(options: WorkerOptions) {
         (tracking) => trackings.push(tracking),
       )
     }
-    options.onPlain?.(plainOf(results, result.settled))
+    options.onPlain?.(plainEvents(results, result.settled, `worker:${options.name}`))
     options.onProgress?.(tally.report())
   }
 
@@ -356,6 +349,8 @@ function createLoop(options: WorkerOptions) {
     tally.countCall()
     const keep = (result: AttemptResult) => {
       answers.add(result)
+      // Code that outlived this worker: whoever works next takes its answer over.
+      if (hasEnded) answers.spill()
       wake.signal()
     }
     const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: keep }
@@ -396,12 +391,12 @@ function createLoop(options: WorkerOptions) {
 }
 
 /** A turn settles its answers in their order. */
-function plainOf(results: readonly AttemptResult[], settled: readonly SettledRow[]): PlainSubmission[] {
-  return results.flatMap(({ requestId, target, attempt, outcome, endedAt }, i) =>
-    settled[i]?.isPlain === true && outcome.kind === 'accepted'
-      ? [{ requestId, target, attempt, taskId: outcome.taskId, at: endedAt }]
-      : [],
-  )
+function plainEvents(results: readonly AttemptResult[], settled: readonly SettledRow[], actor: string): RequestEvent[] {
+  return results.flatMap(({ requestId, target, attempt, outcome, endedAt: at }, i): RequestEvent[] => {
+    if (settled[i]?.isPlain !== true || outcome.kind !== 'accepted') return []
+    const moved = { kind: 'submitted', from: 'invoking', to: 'submitted', reason: 'answer' }
+    return [{ eventId: null, requestId, target, at, ...moved, attempt, actor, detail: { taskId: outcome.taskId } }]
+  })
 }
 
 function turnedAway(offered: readonly Reconciliation[], rows: readonly SettledRow[]): Reconciliation[] {

@@ -326,7 +326,8 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
     },
     dueAt: context.now + waitMs,
     unfreeze: true,
-    raiseGeneration: outcome.kind === 'not_executed' && isWritten && context.policy.key?.failedFirst === 'replayed',
+    // The API would repeat its refusal under this key for as long as it remembers it.
+    raiseGeneration: isWritten && context.policy.key?.failedFirst === 'replayed',
     event: isSameAgain ? null : { kind: outcome.kind, reason: evidence.rule ?? null, detail: { evidence, waitMs } },
   })
 }

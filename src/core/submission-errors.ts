@@ -18,7 +18,7 @@ export class NotExecutedError extends OnceishError {
 
   /** @param options.sent default true; `limited` default false. A call that was not sent, or limited, burns no attempt. */
   constructor(message: string, options: Waits & { readonly sent?: boolean; readonly limited?: boolean } = {}) {
-    super('SUBMISSION_NOT_EXECUTED', message, causeOf(options))
+    super('SUBMISSION_NOT_EXECUTED', message, options)
     this.name = 'NotExecutedError'
     this.retryAfterMs = options.retryAfterMs ?? null
     this.sent = options.sent ?? true
@@ -29,7 +29,7 @@ export class NotExecutedError extends OnceishError {
 /** Surely no effect, and the same request will never do: it is dead. */
 export class RejectedError extends OnceishError {
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
-    super('SUBMISSION_REJECTED', message, causeOf(options))
+    super('SUBMISSION_REJECTED', message, options)
     this.name = 'RejectedError'
   }
 }
@@ -37,7 +37,7 @@ export class RejectedError extends OnceishError {
 /** Surely no effect, and no other request of this target will do either (credentials): the target is paused. */
 export class BlockedError extends OnceishError {
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
-    super('SUBMISSION_BLOCKED', message, causeOf(options))
+    super('SUBMISSION_BLOCKED', message, options)
     this.name = 'BlockedError'
   }
 }
@@ -47,7 +47,7 @@ export class InFlightError extends OnceishError {
   readonly retryAfterMs: number | null
 
   constructor(message: string, options: Waits = {}) {
-    super('SUBMISSION_IN_FLIGHT', message, causeOf(options))
+    super('SUBMISSION_IN_FLIGHT', message, options)
     this.name = 'InFlightError'
     this.retryAfterMs = options.retryAfterMs ?? null
   }
@@ -56,7 +56,7 @@ export class InFlightError extends OnceishError {
 /** The key was used with another payload: held for a person. */
 export class MismatchError extends OnceishError {
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
-    super('SUBMISSION_MISMATCH', message, causeOf(options))
+    super('SUBMISSION_MISMATCH', message, options)
     this.name = 'MismatchError'
   }
 }
@@ -64,11 +64,7 @@ export class MismatchError extends OnceishError {
 /** It happened, and no id could be read: it is looked up or replayed, and a miss never permits a second call. */
 export class AcceptedWithoutIdError extends OnceishError {
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
-    super('SUBMISSION_ACCEPTED_WITHOUT_ID', message, causeOf(options))
+    super('SUBMISSION_ACCEPTED_WITHOUT_ID', message, options)
     this.name = 'AcceptedWithoutIdError'
   }
-}
-
-function causeOf(options: { readonly cause?: unknown }): { cause?: unknown } {
-  return 'cause' in options ? { cause: options.cause } : {}
 }

@@ -4,13 +4,7 @@ import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import {
-  conflictError,
-  type EnqueueRequest,
-  type RequestRules,
-  toNewRequest,
-  withCheckedPayload,
-} from './new-request.ts'
+import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
 /** Why one line was refused. */
@@ -105,9 +99,8 @@ export async function enqueueLines(
       const request = parseLine(line, options)
       if (request === null) continue
       // Awaited only where a schema takes time: a million lines are a million turns of the loop else.
-      const given = withCheckedPayload(request, options.rules)
-      const checked = given instanceof Promise ? await given : given
-      batch.push({ line: line.number, request: toNewRequest(checked, options.rules) })
+      const made = toNewRequest(request, options.rules)
+      batch.push({ line: line.number, request: made instanceof Promise ? await made : made })
     } catch (error) {
       if (!isOnceishError(error)) throw error
       refuse(line.number, error)

@@ -3,13 +3,7 @@ import { OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { CallerConnection, EnqueueResult, NewRequest, Store } from '../store/store.ts'
-import {
-  conflictError,
-  type EnqueueRequest,
-  type RequestRules,
-  toNewRequest,
-  withCheckedPayload,
-} from './new-request.ts'
+import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
 
 /** A request as it is on disk once it was acknowledged. */
 export interface Enqueued {
@@ -28,8 +22,7 @@ export async function enqueue(
   rules: RequestRules,
   now: number,
 ): Promise<Enqueued> {
-  const checked = await withCheckedPayload(request, rules)
-  const [result] = await store.enqueue([toNewRequest(checked, rules)], now)
+  const [result] = await store.enqueue([await toNewRequest(request, rules)], now)
   return toEnqueued(result as EnqueueResult)
 }
 
@@ -44,8 +37,8 @@ export function enqueueIn(
   rules: RequestRules,
   now: number,
 ): Enqueued {
-  const checked = withCheckedPayload(request, rules)
-  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, toNewRequest(checked, rules), now))
+  const checked = toNewRequest(request, rules)
+  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, checked, now))
   checked.catch(() => {}) // its verdict comes too late for a transaction that cannot wait
   throw new OnceishError(
     'REQUEST_INVALID',
@@ -64,7 +57,7 @@ export async function enqueueMany(
   now: () => number,
 ): Promise<readonly Enqueued[]> {
   const checked: NewRequest[] = []
-  for (const request of requests) checked.push(toNewRequest(await withCheckedPayload(request, rules), rules))
+  for (const request of requests) checked.push(await toNewRequest(request, rules))
   const done: Enqueued[] = []
   for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
     const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)

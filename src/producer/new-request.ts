@@ -34,26 +34,22 @@ export interface RequestRules {
 }
 
 /**
- * The request with its payload as the target's schema puts it out; a promise where the schema itself takes time.
- * @throws OnceishError PAYLOAD_INVALID, REQUEST_INVALID
+ * What the store takes; a promise of it where the target's schema itself takes time.
+ * @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE
  */
-export function withCheckedPayload(
-  request: EnqueueRequest,
-  rules: RequestRules,
-): EnqueueRequest | Promise<EnqueueRequest> {
+export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewRequest | Promise<NewRequest> {
   if (typeof request !== 'object' || request === null) {
     throw new OnceishError('REQUEST_INVALID', `a request is { target, payload, ... }, not ${request}`)
   }
   const schema = rules.schemaOf(request.target)
-  if (schema === undefined) return request
+  if (schema === undefined) return checkedRequest(request, rules)
   const payload = checkPayload(schema, request.payload, request.target)
   return payload instanceof Promise
-    ? payload.then((late: unknown) => ({ ...request, payload: late }))
-    : { ...request, payload }
+    ? payload.then((late: unknown) => checkedRequest({ ...request, payload: late }, rules))
+    : checkedRequest({ ...request, payload }, rules)
 }
 
-/** @param request its payload checked. @throws OnceishError TARGET_UNKNOWN, REQUEST_INVALID, PAYLOAD_NOT_CANONICAL, PAYLOAD_TOO_LARGE */
-export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
+function checkedRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
   const dedupe = dedupeOf(request, targetPolicy(request.target, rules))
   const nonce = dedupe === 'none' ? { nonce: randomUUID() } : {}
   const hashes = hashRequest({ target: request.target, payload: request.payload, given: request.logicalHash, ...nonce })

@@ -192,6 +192,11 @@ export interface EventView {
   readonly detail: unknown
 }
 
+/** `eventId` null: a submission on the plain happy path, told by a worker of this process and stored nowhere as an event. */
+export interface RequestEvent extends Omit<EventView, 'eventId'> {
+  readonly eventId: number | null
+}
+
 /** Everything that is known of one request. */
 export interface RequestDetail extends RequestView {
   /** Null where it has left with the settlement and is not kept. */
@@ -374,6 +379,7 @@ export interface CallerConnection {
   readonly inTransaction: boolean
   readonly readonly: boolean
   prepare(sql: string): unknown
+  transaction(work: () => unknown): unknown
   pragma(source: string, options?: { readonly simple?: boolean }): unknown
 }
 

@@ -9,7 +9,7 @@ export function taskIdText(value: unknown, redactor: Redactor): string | null {
   const text = typeof value === 'bigint' || Number.isSafeInteger(value) ? String(value) : value
   if (typeof text !== 'string' || text.length === 0 || text.length > MAX_TASK_ID_CHARS) return null
   // An API that echoes a credential as an id has given no id.
-  if (text !== '' && redactor.redact(text) === REDACTED) return null
+  if (redactor.redact(text) === REDACTED) return null
   // U+FFFD stands for bytes that were no UTF-8: two ids could become one.
   return CONTROL_CHARACTER.test(text) || !text.isWellFormed() || text.includes('\uFFFD') ? null : text
 }

@@ -1,4 +1,4 @@
-// Ends a process at a named point, for real or as if: between any durable step and the next, and around the call itself.
+// Ends a process at a named point, for real or as if: before and after a commit, and around the call itself.
 import { OnceishError } from '../core/errors.ts'
 import type { Commit, Store, StoreProbe } from '../store/store.ts'
 import type { Target } from '../target/target.ts'
@@ -90,27 +90,31 @@ function crashed(crash: Crash | null): OnceishError {
 
 /** A dead process asks the store for nothing more; and it leaves nothing beside the file, which a real one could not promise. */
 function mortal(store: Store, death: () => OnceishError | null): Store {
-  return new Proxy(store, {
-    get: (whole, name) => {
-      const member: unknown = Reflect.get(whole, name)
-      if (typeof member !== 'function' || SYNCHRONOUS.has(name)) return member
-      return async (...given: unknown[]) => {
-        const error = death()
-        if (error !== null) throw error
-        const result: unknown = await member.apply(whole, given)
-        return name === 'facts' ? { ...(result as object), folderPath: null } : result
-      }
-    },
-  })
+  const alive = () => {
+    const error = death()
+    if (error !== null) throw error
+  }
+  const guard = (name: string, member: (...given: unknown[]) => unknown) =>
+    SYNCHRONOUS.has(name)
+      ? (...given: unknown[]) => {
+          alive()
+          return member(...given)
+        }
+      : async (...given: unknown[]) => {
+          alive()
+          return await member(...given)
+        }
+  const members = Object.entries(store).map(([name, member]) => [name, name === 'close' ? member : guard(name, member)])
+  const guarded = Object.fromEntries(members) as Store
+  return { ...guarded, facts: async () => ({ ...(await guarded.facts()), folderPath: null }) }
 }
 
-const SYNCHRONOUS: ReadonlySet<PropertyKey> = new Set<keyof Store>([
+const SYNCHRONOUS: ReadonlySet<string> = new Set<keyof Store>([
   'enqueueIn',
   'watchChanges',
   'watchCommits',
   'onCommit',
   'onWork',
-  'close',
 ])
 
 function watched(target: Target, pass: (point: CrashPoint) => boolean): Target {

@@ -70,6 +70,8 @@ export interface FakeApi {
   /** Every submission that arrived whole. */
   readonly calls: readonly FakeCall[]
   readonly effects: readonly FakeEffect[]
+  /** Ids of tasks that were canceled, by DELETE path/ID. */
+  readonly canceled: ReadonlySet<string>
   /** What the next submissions meet, in order; those after them meet nothing. */
   failNext(...faults: readonly FakeFault[]): void
   close(): Promise<void>
@@ -93,17 +95,20 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
   const effects: FakeEffect[] = []
   const faults: FakeFault[] = []
   const memory = new Map<string, Remembered>()
+  const canceled = new Set<string>()
   const answerOf = options.answer ?? created
   const keyOf = options.keyOf ?? KEYS[kind]
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const call = await readCall(request, keyOf)
-    if (call.method === 'GET') send(response, tell(new URL(call.url, 'http://fake')))
-    else if (!call.url.startsWith(path)) send(response, { status: 404, body: { error: 'no such path' } })
-    else {
+    const { pathname, searchParams } = new URL(call.url, 'http://fake')
+    const isOurs = pathname === path || pathname.startsWith(`${path}/`)
+    if (isOurs && call.method === 'GET') send(response, tell(pathname, searchParams))
+    else if (isOurs && call.method === 'DELETE') send(response, cancel(pathname))
+    else if (isOurs && (call.method === 'POST' || call.method === 'PUT')) {
       calls.push(call)
       meet(faults.shift() ?? 'none', call, response)
-    }
+    } else send(response, { status: 404, body: { error: `nothing answers ${call.method} ${pathname}` } })
   }
 
   function meet(fault: FakeFault, call: FakeCall, response: ServerResponse): void {
@@ -136,17 +141,27 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
     return answerOf(effect)
   }
 
-  function tell(url: URL): FakeAnswer {
+  function view({ id, key }: FakeEffect) {
+    return { id, key, reference: key, state: canceled.has(id) ? 'canceled' : 'done' }
+  }
+
+  function tell(pathname: string, query: URLSearchParams): FakeAnswer {
     const visible = effects.filter(({ at }) => clock.wallNow() - at >= lagMs)
-    const view = ({ id, key }: FakeEffect) => ({ id, key, reference: key, state: 'done' })
-    if (url.pathname === path) {
+    if (pathname === path) {
       if (kind !== 'lookup') return { status: 404, body: { error: 'there is no list' } }
-      const reference = url.searchParams.get('reference')
+      const reference = query.get('reference')
       const data = visible.filter(({ key }) => reference === null || key === reference).map(view)
       return { status: 200, body: { data, has_more: false } }
     }
-    const one = visible.find(({ id }) => url.pathname === `${path}/${id}`)
-    return one === undefined ? { status: 404, body: { error: 'not found' } } : { status: 200, body: view(one) }
+    const one = visible.find(({ id }) => pathname === `${path}/${id}`)
+    return one === undefined ? NOT_FOUND : { status: 200, body: view(one) }
+  }
+
+  function cancel(pathname: string): FakeAnswer {
+    const one = effects.find(({ id }) => pathname === `${path}/${id}`)
+    if (one === undefined) return NOT_FOUND
+    canceled.add(one.id)
+    return { status: 200, body: view(one) }
   }
 
   const server = createServer((request, response) => {
@@ -162,6 +177,7 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
     failNext: (...next) => {
       faults.push(...next)
     },
+    canceled,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
@@ -169,6 +185,8 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
       }),
   }
 }
+
+const NOT_FOUND: FakeAnswer = { status: 404, body: { error: 'not found' } }
 
 const KEYS: Record<FakeApiOptions['kind'], NonNullable<FakeApiOptions['keyOf']>> = {
   'client-id': ({ url }) => decodeURIComponent(url.split('?')[0]?.split('/').at(-1) ?? '') || null,

@@ -1,6 +1,8 @@
 // `openOnceish` with a crash in it.
+
+import type { Onceish, OpenConfig, OpenOptions, OpenTargets } from '../api.ts'
 import type { GivenTarget, PayloadsOf } from '../config/in-code.ts'
-import { composeOnceish, type Onceish, type OpenConfig, type OpenOptions, type OpenTargets } from '../onceish.ts'
+import { composeOnceish } from '../onceish.ts'
 import { type Crash, type CrashPoint, crashSeams } from './crash.ts'
 
 export interface TestSettings {

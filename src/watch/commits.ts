@@ -1,13 +1,13 @@
 // Tells when anything was committed, by this process or another. Asked only while somebody waits: an idle store is not
 // watched.
+import { POLL_MS } from '../core/limits.ts'
 import type { Store } from '../store/store.ts'
-
-/** How soon another process's commit is noticed; asking costs microseconds. */
-const POLL_MS = 25
 
 export interface CommitWatch {
   /** Resolves at the next commit, when `signal` aborts, or after `withinMs`. */
   next(options: { readonly withinMs: number; readonly signal?: AbortSignal | undefined }): Promise<void>
+  /** There is something new that no commit tells of. */
+  wake(): void
   /** Wakes everybody for good. */
   close(): void
 }
@@ -58,6 +58,7 @@ export function watchCommits(store: Store): CommitWatch {
         waiting.add(wake)
         start()
       }),
+    wake: wakeAll,
     close: () => {
       isClosed = true
       wakeAll()

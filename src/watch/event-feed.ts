@@ -1,13 +1,9 @@
 // What happens to requests, as an async iterator: the store's event log from any process, and of the plain happy path, which
 // writes no event, what this process's workers submit.
-import type { EventView, Store } from '../store/store.ts'
+import type { RequestEvent, Store } from '../store/store.ts'
 import type { CommitWatch } from './commits.ts'
 
-/** `eventId` null: a submission on the plain happy path, told by a worker of this process and stored nowhere as an event. */
-export interface RequestEvent extends Omit<EventView, 'eventId'> {
-  readonly eventId: number | null
-}
-
+/** Where the iteration begins, and what ends it. */
 export interface EventOptions {
   /** Stored events after this one; absent: what happens from now on. */
   readonly afterId?: number
@@ -24,7 +20,7 @@ export interface EventFeed {
 }
 
 const PAGE = 500
-/** What one slow reader may leave unread of the plain happy path; the oldest go first. */
+/** What one slow reader may leave unread of the plain happy path; beyond it the oldest are dropped. */
 const MAX_UNREAD = 100_000
 
 export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
@@ -68,6 +64,7 @@ export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
         plain.push(...submitted)
         if (plain.length > MAX_UNREAD) plain.splice(0, plain.length - MAX_UNREAD)
       }
+      if (readers.size > 0) commits.wake()
     },
     close: () => {
       isClosed = true

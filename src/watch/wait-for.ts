@@ -1,6 +1,6 @@
 // Waits until requests have come to an end. All who wait are served by one question after a commit, so that ten thousand of
 // them cost no more than their rows.
-import { type Clock, systemClock } from '../core/clock.ts'
+import { systemClock } from '../core/clock.ts'
 import { OnceishError } from '../core/errors.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { RequestView, Store } from '../store/store.ts'
@@ -26,8 +26,9 @@ interface Waiter {
 
 /** States that the worker does not leave by itself: `held` and `dead` wait for a person. */
 const OVER: ReadonlySet<RequestState> = new Set(['succeeded', 'failed', 'expired', 'lost', 'held', 'dead', 'canceled'])
-/** The rows of those who wait are read for at most about this share of the time. */
-const SHARE_OF_TIME = 10
+/** After a reading it rests this many times as long, so that waiting costs a tenth of the time at most. */
+const RESTS_PER_READING = 10
+/** Also how long the watch goes on for waiters that have ended meanwhile. */
 const LONGEST_REST_MS = 250
 
 /**
@@ -37,7 +38,6 @@ const LONGEST_REST_MS = 250
 export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (target: string) => boolean) {
   const waiters = new Set<Waiter>()
   let isServing = false
-  const clock: Clock = systemClock
 
   async function serve(): Promise<void> {
     if (isServing) return
@@ -46,9 +46,9 @@ export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (ta
       while (waiters.size > 0) {
         // Whoever commits while the rows are read is heard afterwards.
         const committed = commits.next({ withinMs: LONGEST_REST_MS })
-        const startedAt = clock.monotonicNow()
+        const startedAt = systemClock.monotonicNow()
         await ask([...waiters])
-        const restMs = Math.min(LONGEST_REST_MS, (clock.monotonicNow() - startedAt) * SHARE_OF_TIME)
+        const restMs = Math.min(LONGEST_REST_MS, (systemClock.monotonicNow() - startedAt) * RESTS_PER_READING)
         await Promise.all([committed, new Promise((resolve) => setTimeout(resolve, restMs))])
       }
     } finally {
@@ -97,8 +97,7 @@ export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (ta
       waiters.add(waiter)
       if (signal?.aborted) onAbort()
       else signal?.addEventListener('abort', onAbort, { once: true })
-      void serve()
-      void ask([waiter])
+      void (isServing ? ask([waiter]) : serve())
     })
   }
 }

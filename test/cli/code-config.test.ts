@@ -36,7 +36,7 @@ test('a target in code is shown, takes what its schema takes, and is worked', as
   const shown = linesOf((await cli(['targets', '--json'])).stdout)
   expect(shown).toMatchObject([
     { target: 'described', kind: 'opaque' },
-    { target: 'coded', kind: 'keyed', method: 'code', url: 'version 7', promise: 'exactly 1 within 1h' },
+    { target: 'coded', kind: 'keyed', method: 'code', url: null, version: '7', promise: 'exactly 1 within 1h' },
   ])
   write('requests.ndjson', '{"payload":{"n":1}}\n{"payload":{"n":-1}}\n{"payload":{"n":"two"}}\n')
   const args = ['enqueue', '--target', 'coded', '--file', 'requests.ndjson', '--on-error', 'skip']

@@ -115,9 +115,9 @@ test('what a caller gives in code is refused with the same care', () => {
   expect(request({ runAt: new Date('x') })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ priority: 1.5 })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ logicalHash: '' })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
-  expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules).dueAt).toBe(
-    Date.UTC(2027, 0, 31, 9),
-  )
+  expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules)).toMatchObject({
+    dueAt: Date.UTC(2027, 0, 31, 9),
+  })
 })
 
 test('dedupe given with a request is no way around the checks of its target', () => {

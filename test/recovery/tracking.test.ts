@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
-import { type Onceish, openOnceish } from '../../src/onceish.ts'
+import { type Onceish, openOnceish } from '../../src/index.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'

@@ -65,6 +65,19 @@ test('faults are met in order, and "after" means that the effect has happened', 
   expect(effects).toEqual([0, 1, 2, 2, 3, 4])
 })
 
+test('a cancel is no effect, and shows; what is neither is not found', async () => {
+  const api = await start({ kind: 'lookup' })
+  await call(api.url, { body: '{"reference":"r1"}' })
+  expect(await call(`${api.url}/task-1`, { method: 'DELETE' })).toMatchObject({
+    status: 200,
+    body: { state: 'canceled' },
+  })
+  expect(await call(`${api.url}/task-9`, { method: 'DELETE' })).toMatchObject({ status: 404 })
+  expect(await call(`${api.url}X`)).toMatchObject({ status: 404 })
+  expect(api.effects).toHaveLength(1)
+  expect([...api.canceled]).toEqual(['task-1'])
+})
+
 test('a call that hangs has had its effect, and closing ends it', async () => {
   const api = await startFakeApi({ kind: 'opaque' })
   api.failNext('hang-after-effect')

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander'
+import type { WordOptions } from '../../api.ts'
 import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
-import type { WordOptions } from '../../onceish.ts'
 import type { Resolution } from '../../store/store.ts'
 import { example, nonEmpty, requestId, usage, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'

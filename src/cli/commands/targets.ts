@@ -18,9 +18,11 @@ export function addTargets(program: Command): void {
       const settings = await readSettings(command)
       const status = await statusOf(settings)
       const targets = [
-        ...Object.values(settings.config.targets).map((target) => describe(target.name, target.submit, target, status)),
+        ...Object.values(settings.config.targets).map((target) =>
+          describe(target.name, { ...target.submit, version: null }, target, status),
+        ),
         ...Object.values(settings.config.codeTargets).map(({ name, version, care }) =>
-          describe(name, { method: 'code', url: `version ${version}` }, care, status),
+          describe(name, { method: 'code', url: null, version }, care, status),
         ),
       ]
       if (settings.isJson) for (const target of targets) printJson(target)
@@ -44,7 +46,7 @@ async function statusOf(settings: Settings): Promise<StoreStatus | null> {
 
 function describe(
   name: string,
-  { method, url }: { readonly method: string; readonly url: string },
+  { method, url, version }: { readonly method: string; readonly url: string | null; readonly version: string | null },
   care: CareDefinition,
   status: StoreStatus | null,
 ) {
@@ -55,6 +57,7 @@ function describe(
     kind: kindOf(care),
     method,
     url,
+    version,
     recovery,
     rememberedForMs: idempotency?.rememberedForMs ?? null,
     marginMs: typeof idempotency?.rememberedForMs === 'number' ? idempotency.marginMs : null,
@@ -75,7 +78,7 @@ type Described = ReturnType<typeof describe>
 function block(target: Described): string {
   const facts = fields([
     ['kind', target.kind],
-    ['call', `${target.method} ${target.url}`],
+    ['call', `${target.method} ${target.url ?? `version ${target.version}`}`],
     ['recovery', target.recovery.join(' -> ')],
     ['window', windowOf(target)],
     ['lookup', lookupOf(target)],

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { DRAIN_HORIZON_MS } from '../../core/limits.ts'
 import { example, horizon, names, wholeNumber } from '../arguments.ts'
 import { readSettings, requireServed, withStore } from '../context.ts'
 import { plural } from '../print.ts'
@@ -10,8 +11,6 @@ interface WorkOptions {
   readonly concurrency?: number
   readonly targets?: string[]
 }
-
-const DRAIN_HORIZON_MS = 3_600_000
 
 export function addWork(program: Command): void {
   program

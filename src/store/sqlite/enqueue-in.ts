@@ -32,7 +32,7 @@ export function enqueueIn(caller: CallerConnection, path: string, request: NewRe
 
 function checkFit(caller: CallerConnection, path: string): void {
   const unfit = (why: string) => new OnceishError('CONNECTION_UNFIT', `enqueueIn: ${why}; nothing was enqueued`)
-  if (typeof caller?.prepare !== 'function' || typeof caller.pragma !== 'function') {
+  if (typeof caller?.prepare !== 'function' || typeof caller.transaction !== 'function') {
     throw unfit('the connection is no better-sqlite3 Database')
   }
   if (!caller.open) throw unfit('the connection is closed')

@@ -30,6 +30,10 @@ export function requestView(sql: Statements, requestId: number): RequestView | n
   return row === undefined ? null : toView(row)
 }
 
+export function requestViews(sql: Statements, requestIds: readonly number[]): RequestView[] {
+  return (sql.overviews.all({ ids: JSON.stringify(requestIds) }) as OverviewRow[]).map(toView)
+}
+
 function toView(row: OverviewRow): RequestView {
   const evidence = row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence)
   return {

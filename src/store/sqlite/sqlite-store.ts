@@ -13,7 +13,7 @@ import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry } from './operator.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
-import { type EventRow, listRequests, requestDetail, requestView, storeStatus, toEvent, toOrphan } from './queries.ts'
+import { type EventRow, listRequests, requestDetail, requestViews, storeStatus, toEvent, toOrphan } from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
@@ -199,7 +199,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
     list: (filter) => read(() => listRequests(db, filter)),
-    viewsOf: (requestIds) => read(() => requestIds.flatMap((requestId) => requestView(sql, requestId) ?? [])),
+    viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
     eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
     lastEventId: () => read(() => sql.lastEventId.get() as number),
     orphans: (limit) => read(() => (sql.orphans.all(limit) as Parameters<typeof toOrphan>[0][]).map(toOrphan)),

@@ -247,6 +247,10 @@ export const SQL = {
   ),
 
   // queries
+  overviews: row(
+    `${overviewOf('requests.request_id IN (SELECT value FROM json_each(:ids))')}
+     UNION ${overviewOf('task_state.request_id IN (SELECT value FROM json_each(:ids))')}`,
+  ),
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
   eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT ?'),

@@ -1,7 +1,6 @@
 // A target whose calls are the user's own code. Each call gets a deadline of its own that ends before the lease; what comes
-// back, or is thrown, becomes an outcome in answer.ts.
+// back, or is thrown, becomes an outcome in readings.ts.
 import { createHash } from 'node:crypto'
-import type { Inquiry } from '../../config/code-target.ts'
 import type { CodeTargetDefinition } from '../../config/code-target-schema.ts'
 import { deriveKey } from '../../core/idempotency-key.ts'
 import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
@@ -9,8 +8,8 @@ import type { PreparedCall } from '../../core/prepared-call.ts'
 import { NotExecutedError } from '../../core/submission-errors.ts'
 import { createRedactor } from '../redact.ts'
 import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
-import { type Answers, createAnswers } from './answer.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
+import { createReadings, type Readings } from './readings.ts'
 
 /** Nothing is called or opened. */
 export function createCodeTarget(definition: CodeTargetDefinition): Target {
@@ -25,21 +24,21 @@ class InCodeTarget implements Target {
   readonly policy: Target['policy']
   readonly summary: string
   readonly #definition: CodeTargetDefinition
-  readonly #answers: Answers
+  readonly #read: Readings
 
   constructor(definition: CodeTargetDefinition) {
-    const { name, version, policy, secrets, givesTaskId } = definition
+    const { name, version, policy, secrets } = definition
     this.name = name
     this.version = version
     this.policy = policy
     this.summary = `code, version ${version}`
     this.#definition = definition
-    this.#answers = createAnswers(createRedactor(secrets), { givesTaskId })
+    this.#read = createReadings(createRedactor(secrets), definition)
   }
 
   keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null {
-    const { keyFormat } = this.#definition
-    return keyFormat === null ? null : deriveKey({ ...input, target: this.name }, keyFormat)
+    const { idempotency } = this.#definition.care
+    return idempotency === null ? null : deriveKey({ ...input, target: this.name }, idempotency.format)
   }
 
   prepare({ payload, key }: PrepareInput): PreparedCall {
@@ -47,12 +46,12 @@ class InCodeTarget implements Target {
     const fingerprint = createHash('sha256')
       .update(JSON.stringify([url, key, payload]))
       .digest('hex')
-    return { method: 'CALL', url, headers: {}, body: payload, fingerprint, account: this.#definition.care.account }
+    return { method: 'code', url, headers: {}, body: payload, fingerprint, account: this.#definition.care.account }
   }
 
   async invoke(_prepared: PreparedCall, { input, gate, onWritten, onLate, signal }: InvokeOptions): Promise<Outcome> {
     const refused = gate()
-    if (refused !== null) return this.#answers.unsent(refused)
+    if (refused !== null) return this.#read.unsent(refused)
     onWritten?.()
     const deadline = createDeadline(this.policy.timeoutMs, signal)
     const ensureLease = () => {
@@ -60,40 +59,42 @@ class InCodeTarget implements Target {
       if (why !== null) throw new NotExecutedError(`not sent: ${why}`, { sent: false })
     }
     const call = { ...asked(input), signal: deadline.signal, ensureLease }
-    const answered = settle(() => this.#definition.calls.invoke(call)).then(
-      (value) => this.#answers.returned(value),
-      (error: unknown) => this.#answers.thrown(error),
+    const answered = started(() => this.#definition.calls.invoke(call)).then(
+      (value) => this.#read.returned(value, input.key),
+      (error: unknown) => this.#read.thrown(error),
     )
     const outcome = await Promise.race([answered, deadline.over.then(() => null)])
     deadline.clear()
     if (outcome !== null) return outcome
     // The code still runs: what it comes to is a late answer, and is kept as one.
     if (onLate !== undefined) void answered.then(onLate)
-    return { ...this.#answers.unanswered(deadline.reason()), isRunning: true }
+    return { ...this.#read.unanswered(deadline.reason()), isRunning: true }
   }
 
   async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
     const { lookup } = this.#definition.calls
-    if (lookup === undefined) return this.#answers.undetermined('the target has no lookup')
-    const made = await this.#ask(signal, (deadline) => lookup({ ...asked(input), ...askedOf(input, deadline) }))
-    return 'error' in made ? this.#answers.undetermined(made.error) : this.#answers.lookedUp(made.value)
+    if (lookup === undefined) return this.#read.undetermined('the target has no lookup')
+    const made = await this.#ask(signal, (deadline) =>
+      lookup({ ...asked(input), signal: deadline.signal, taskId: input.taskId }),
+    )
+    return 'error' in made ? this.#read.undetermined(made.error) : this.#read.lookedUp(made.value)
   }
 
   async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {
     const { cancel } = this.#definition.calls
-    if (cancel === undefined) return { kind: 'failed', evidence: this.#answers.evidence('the target has no cancel') }
+    if (cancel === undefined) return { kind: 'failed', evidence: this.#read.evidence('the target has no cancel') }
     const { taskId } = input
     const made = await this.#ask(signal, (deadline) => cancel({ ...asked(input), signal: deadline.signal, taskId }))
-    if ('error' in made) return { kind: 'failed', evidence: this.#answers.evidence(made.error) }
+    if ('error' in made) return { kind: 'failed', evidence: this.#read.evidence(made.error) }
     return { kind: 'canceled', evidence: { phase: 'answered', rule: 'cancel' } }
   }
 
   async status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus> {
     const { status } = this.#definition.calls
-    if (status === undefined) return this.#answers.undetermined('the target has no status')
-    const { payload: _gone, ...question } = asked({ ...input, payload: 'null' })
-    const made = await this.#ask(signal, (deadline) => status({ ...question, ...askedOf(input, deadline) }))
-    return 'error' in made ? this.#answers.undetermined(made.error) : this.#answers.statusOf(made.value)
+    if (status === undefined) return this.#read.undetermined('the target has no status')
+    const { taskId } = input
+    const made = await this.#ask(signal, (deadline) => status({ ...factsOf(input), signal: deadline.signal, taskId }))
+    return 'error' in made ? this.#read.undetermined(made.error) : this.#read.statusOf(made.value)
   }
 
   sameOrigin(prepared: PreparedCall): boolean {
@@ -111,7 +112,7 @@ class InCodeTarget implements Target {
       const overdue = deadline.over.then((): never => {
         throw new Error(deadline.reason())
       })
-      return { value: await Promise.race([settle(() => question(deadline)), overdue]) }
+      return { value: await Promise.race([started(() => question(deadline)), overdue]) }
     } catch (error) {
       return { error }
     } finally {
@@ -121,17 +122,14 @@ class InCodeTarget implements Target {
 }
 
 /** What it throws at once is a rejection like any other. */
-async function settle<T>(work: () => Promise<T> | T): Promise<T> {
+async function started<T>(work: () => Promise<T> | T): Promise<T> {
   return await work()
 }
 
-function asked({ payload, key, request }: PrepareInput) {
-  return { payload: JSON.parse(payload) as unknown, key, ...request }
+function asked(input: PrepareInput) {
+  return { payload: JSON.parse(input.payload) as unknown, ...factsOf(input) }
 }
 
-function askedOf(
-  input: { readonly taskId: string | null },
-  { signal }: Deadline,
-): Pick<Inquiry<never>, 'signal' | 'taskId'> {
-  return { signal, taskId: input.taskId }
+function factsOf({ key, request }: Omit<PrepareInput, 'payload'>) {
+  return { key, ...request }
 }

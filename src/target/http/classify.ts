@@ -27,7 +27,8 @@ export interface AnswerRules {
   readonly existsOurs: CompiledTemplate | null
   readonly hasKey: boolean
   /** A key that the API only stores, to be looked up by, makes no repeat safe. */
-  readonly tellsRepeats: boolean
+  /** A refusal may be tried again under the same key: the API tells the repeat, and a retry keeps the key. */
+  readonly retriesUnderKey: boolean
   readonly clientId: boolean
   readonly limitStatuses: ReadonlySet<number>
   readonly limitHeaders: readonly string[]
@@ -65,7 +66,8 @@ export function compileRules(definition: TargetDefinition): AnswerRules {
     taskId,
     existsOurs,
     hasKey: definition.idempotency !== null,
-    tellsRepeats: tellsRepeats(policyOf(definition).key),
+    // Where a refused key is given up, nothing would tell the next call from a second one.
+    retriesUnderKey: tellsRepeats(policyOf(definition).key) && definition.idempotency?.failedFirst !== 'replayed',
     clientId: definition.idempotency?.clientId ?? false,
     limitStatuses: new Set(definition.rateLimit.statuses),
     limitHeaders: definition.rateLimit.headers,
@@ -133,8 +135,8 @@ function byStatus(reading: AnswerReading): Outcome {
   if (REJECTED.has(status)) return { kind: 'rejected', evidence: reading.evidence('default') }
   if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
   if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
-  // A gateway may say 503 after the API acted; with a wait in it and a key to repeat under, it is a refusal.
-  if (status === 503 && rules.tellsRepeats && reading.retryAfterMs !== null)
+  // A gateway may say 503 after the API acted; with a wait in it and the same key to retry under, it is a refusal.
+  if (status === 503 && rules.retriesUnderKey && reading.retryAfterMs !== null)
     return notExecuted(reading, false, 'default')
   const note = status >= 300 && status < 400 ? 'redirects are not followed' : undefined
   return unknown(isExecuted(status, rules), reading.waitMs, reading.evidence('default', note))

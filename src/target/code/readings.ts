@@ -1,16 +1,23 @@
 // What the user's code returned or threw, as outcomes. Whatever is not one of the words that we gave it proves nothing.
 import type { GivenTaskId, LookupAnswer, StatusAnswer, SubmitResult } from '../../config/code-target.ts'
-import { isOnceishError } from '../../core/errors.ts'
+import type { CareDefinition } from '../../config/target-definition.ts'
+import { type ErrorCode, isOnceishError } from '../../core/errors.ts'
 import type { CallPhase, Evidence, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
 import type { InFlightError, NotExecutedError } from '../../core/submission-errors.ts'
 import type { Redactor } from '../redact.ts'
 import { shortText } from '../stored-text.ts'
 import { taskIdText } from '../task-id.ts'
 
-export type Answers = ReturnType<typeof createAnswers>
+export type Readings = ReturnType<typeof createReadings>
 
-/** @param options.givesTaskId false: a call that returns is accepted without an id. */
-export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly givesTaskId: boolean }) {
+interface Given {
+  /** False: a call that returns is accepted without an id. */
+  readonly givesTaskId: boolean
+  readonly care: Pick<CareDefinition, 'idempotency'>
+}
+
+export function createReadings(redactor: Redactor, { givesTaskId, care }: Given) {
+  const isClientId = care.idempotency?.clientId === true
   const evidenceOf = (phase: CallPhase, words: { rule?: string; error?: unknown; note?: string }): Evidence => ({
     phase,
     ...('error' in words ? { error: shortText(textOf(words.error), redactor) } : {}),
@@ -24,14 +31,15 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
     return { kind: 'accepted_without_id', evidence: evidenceOf('answered', { rule: 'returned', note }) }
   }
 
-  function returned(value: unknown): Outcome {
+  /** @param key of the call: where it is the resource's own id, it stands for an id that was not returned. */
+  function returned(value: unknown, key: string | null): Outcome {
     const answered = evidenceOf('answered', { rule: 'returned' })
-    if (isExists(value)) {
-      return { kind: 'exists', ours: value.ours === true, taskId: idOf(value.taskId), evidence: answered }
+    const given = (value as Partial<{ taskId: GivenTaskId }> | null | undefined)?.taskId
+    const taskId = idOf(given) ?? (isClientId && (given === undefined || given === null) ? key : null)
+    if (isExists(value) && (value.ours !== true || taskId !== null || givesTaskId)) {
+      return { kind: 'exists', ours: value.ours === true, taskId, evidence: answered }
     }
     if (!givesTaskId) return { kind: 'accepted', taskId: null, evidence: answered }
-    const given = (value as Partial<{ taskId: GivenTaskId }> | null | undefined)?.taskId
-    const taskId = idOf(given)
     if (taskId !== null) return { kind: 'accepted', taskId, evidence: answered }
     return withoutId(
       given === undefined ? 'invoke returned no { taskId }' : `invoke returned a taskId that is none: ${kindOf(given)}`,
@@ -41,7 +49,10 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
   /** From any copy of this package, told by its code. */
   function thrown(error: unknown): Outcome {
     const answered = evidenceOf('answered', { rule: 'thrown', error })
-    switch (isOnceishError(error) ? error.code : null) {
+    const code = isOnceishError(error) ? error.code : null
+    const plain = code === null ? undefined : PLAIN_PROOFS[code]
+    if (plain !== undefined) return { kind: plain, evidence: answered }
+    switch (code) {
       case 'SUBMISSION_NOT_EXECUTED': {
         const { limited, retryAfterMs } = error as NotExecutedError
         const sent = (error as NotExecutedError).sent !== false
@@ -49,14 +60,6 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
         const refund = !sent || limited
         return { kind: 'not_executed', refund, written: sent, retryAfterMs: waitOf(retryAfterMs), evidence: proof }
       }
-      case 'SUBMISSION_REJECTED':
-        return { kind: 'rejected', evidence: answered }
-      case 'SUBMISSION_BLOCKED':
-        return { kind: 'blocked', evidence: answered }
-      case 'SUBMISSION_MISMATCH':
-        return { kind: 'mismatch', evidence: answered }
-      case 'SUBMISSION_ACCEPTED_WITHOUT_ID':
-        return { kind: 'accepted_without_id', evidence: answered }
       case 'SUBMISSION_IN_FLIGHT': {
         const { retryAfterMs } = error as InFlightError
         return { kind: 'in_flight', retryAfterMs: waitOf(retryAfterMs), evidence: answered }
@@ -101,8 +104,7 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
 
   function statusOf(value: StatusAnswer): TaskStatus {
     const answered = evidenceOf('answered', { rule: 'status', note: String(value) })
-    const isKnown = value === 'pending' || value === 'succeeded' || value === 'failed' || value === 'gone'
-    return { kind: isKnown ? value : 'unlisted', evidence: answered }
+    return { kind: KNOWN_STATES.has(value) ? value : 'unlisted', evidence: answered }
   }
 
   function unsent(reason: string): Outcome {
@@ -112,6 +114,16 @@ export function createAnswers(redactor: Redactor, { givesTaskId }: { readonly gi
 
   return { returned, thrown, unanswered, unsent, lookedUp, undetermined, statusOf, evidence }
 }
+
+/** Thrown words that carry nothing but what they prove. */
+const PLAIN_PROOFS: Partial<Record<ErrorCode, 'rejected' | 'blocked' | 'mismatch' | 'accepted_without_id'>> = {
+  SUBMISSION_REJECTED: 'rejected',
+  SUBMISSION_BLOCKED: 'blocked',
+  SUBMISSION_MISMATCH: 'mismatch',
+  SUBMISSION_ACCEPTED_WITHOUT_ID: 'accepted_without_id',
+}
+
+const KNOWN_STATES: ReadonlySet<unknown> = new Set<StatusAnswer>(['pending', 'succeeded', 'failed', 'gone'])
 
 function isExists(value: unknown): value is Extract<SubmitResult, { kind: 'exists' }> {
   return typeof value === 'object' && value !== null && 'kind' in value && value.kind === 'exists'
