@@ -112,7 +112,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   enqueueLines(source: AsyncIterable<Buffer>, options: LinesOptions): Promise<EnqueueLinesReport>
   /**
    * Works until it is stopped, or with `drain` until nothing is owed.
-   * @throws OnceishError at once: ENV_MISSING when a name that a served target needs is unset; TARGET_UNKNOWN, STORE_CLOSED
+   * @throws OnceishError at once: ENV_MISSING when a name that a served target needs is unset; TARGET_UNKNOWN, STORE_CLOSED, USAGE
    */
   startWorker(options?: WorkOptions): Worker
   /**

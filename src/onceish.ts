@@ -52,6 +52,9 @@ export interface Seams {
 
 /** @internal `openOnceish` for tests. */
 export async function composeOnceish(options: OpenOptions, seams: Seams = {}): Promise<Onceish> {
+  if (typeof options !== 'object' || options === null) {
+    throw new OnceishError('CONFIG_INVALID', 'openOnceish takes { store, targets } or { config }')
+  }
   const clock = options.clock ?? systemClock
   const log = options.log ?? SILENT
   const random = seams.random ?? Math.random
@@ -87,6 +90,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const feed = createEventFeed(store, commits)
   const waitFor = createWaitFor(store, commits, (target) => (policyOf(target)?.tracking ?? null) !== null)
   const workers = new Set<Worker>()
+  let isClosing = false
   const word = ({ actor: who, note, ifVersion }: WordOptions = {}) => ({
     now: now(),
     actor: who ?? actor,
@@ -95,6 +99,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   })
 
   function start(work: WorkOptions, claimsReady: boolean): Worker {
+    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${config.store} is closed`)
+    checkConcurrency(work.concurrency)
     const targets = servedTargets(work.targets)
     const serves = targets.map((target) => target.name)
     assertEnvSet(config, env, serves)
@@ -102,9 +108,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
       store,
       registry,
       serves,
-      descriptions: targets.flatMap(({ name, version, description }) =>
-        description === null ? [] : [{ name, version, description }],
-      ),
+      descriptions: targets.map(({ name, version, description }) => ({ name, version, description })),
       prepare: createPrepare(registry, namespace, log),
       reconcile,
       track: createTracker(registry),
@@ -138,6 +142,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   }
 
   async function close(): Promise<void> {
+    isClosing = true
     await Promise.allSettled([...workers].map((worker) => worker.stop()))
     feed.close()
     await registry.close()
@@ -180,6 +185,11 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
 function configOf({ create: _1, clock: _2, log: _3, actor: _4, ...given }: OpenOptions): Config {
   if (!('config' in given)) return configInCode(given, process.cwd())
   return isParsed(given.config) ? given.config : parseConfig(given.config, { path: null, baseDir: process.cwd() })
+}
+
+function checkConcurrency(concurrency: number | undefined): void {
+  if (concurrency === undefined || (Number.isSafeInteger(concurrency) && concurrency > 0)) return
+  throw new OnceishError('USAGE', `concurrency is a whole number of calls, at least 1, not ${String(concurrency)}`)
 }
 
 /** How long each target's payloads outlive their settlement, by name. */

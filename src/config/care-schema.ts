@@ -9,7 +9,10 @@ const DAY_MS = 86_400_000
 const KEY_KINDS = ['uuid', 'hex', 'sf-string'] as const
 const KEY_LENGTHS = { uuid: 36, hex: 32, 'sf-string': 36 } as const satisfies Record<KeyFormat['kind'], number>
 
-export const timeoutField = duration({ min: 1 }).default(30_000)
+/** What a timer can wait. */
+const LONGEST_CALL_MS = 2 ** 31 - 1
+
+export const timeoutField = duration({ min: 1, max: LONGEST_CALL_MS }).default(30_000)
 
 const formatSection = section({ kind: z.enum(KEY_KINDS), length: whole(1, 64).optional() })
 /** `uuid`, or `{ kind: hex, length: 40 }`. */

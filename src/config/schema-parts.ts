@@ -7,6 +7,8 @@ import type { TemplateValue } from './target-definition.ts'
 
 const RATE = /^(\d+(?:\.\d+)?)\s*\/\s*(s|sec|second|min|minute|h|hour|d|day)$/
 const MS_PER: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+/** A hundred years: sums of instants and durations stay exact. */
+const MAX_DURATION_MS = 36_525 * 86_400_000
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 const METHOD = /^[A-Z]+$/
 
@@ -21,10 +23,11 @@ export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape): z.Zo
 }
 
 /** Milliseconds of a duration. */
-export function duration({ min = 0 }: { readonly min?: number } = {}) {
+export function duration({ min = 0, max = MAX_DURATION_MS }: { readonly min?: number; readonly max?: number } = {}) {
   return convert((value) => {
     const ms = durationMs(value)
     if (ms < min) throw new Error(`expected at least ${min} ms, got ${ms}`)
+    if (ms > max) throw new Error(`expected at most ${max} ms, got ${ms}`)
     return ms
   })
 }

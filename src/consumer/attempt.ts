@@ -1,4 +1,5 @@
 // One attempt: read this first. The intent is on disk; here the call is made, once, and its end is put into words.
+import { errorText } from '../core/error-text.ts'
 import type { Outcome } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { ClaimedCall } from '../store/store.ts'
@@ -31,14 +32,14 @@ async function invoke(call: ClaimedCall, context: AttemptContext): Promise<Outco
   try {
     return await target.invoke(call.prepared, {
       input: { payload: call.payload, key: call.key, request: { requestId, logicalHash, generation, priority } },
-      gate: () => lease.refuseWrite(),
+      gate: (neededMs) => lease.refuseWrite(neededMs),
       onWritten: () => lease.written(),
       onLate: (outcome) => onLate(resultOf(call, outcome, context)),
       signal,
     })
   } catch (error) {
     // A target that throws has broken its word: what it did is anybody's guess.
-    const note = `the target threw: ${(error as Error)?.message ?? String(error)}`
+    const note = `the target threw: ${errorText(error)}`
     return {
       kind: 'unknown',
       executed: false,

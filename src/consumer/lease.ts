@@ -2,8 +2,8 @@
 import { type Clock, type Instant, instantOf, longestSince } from '../core/clock.ts'
 
 export interface HeldLease {
-  /** Whether the bytes may leave now: null, or why not. Asked synchronously with the write. */
-  refuseWrite(): string | null
+  /** Whether the bytes may leave now: null, or why not. Asked synchronously with the write. `neededMs`: default the whole call's. */
+  refuseWrite(neededMs?: number): string | null
   /** When it should be renewed next, in milliseconds from now; 0 or less: now. */
   renewInMs(): number
   renewed(at: Instant): void
@@ -28,9 +28,9 @@ export function holdLease(options: LeaseOptions): HeldLease {
   let isWritten = false
   const elapsedMs = () => longestSince(grantedAt, instantOf(clock))
   return {
-    refuseWrite: () => {
+    refuseWrite: (neededMs = timeoutMs) => {
       if (isLost) return 'lease_lost'
-      return leaseMs - elapsedMs() < timeoutMs ? 'lease_too_short' : null
+      return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null
     },
     // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.
     renewInMs: () =>

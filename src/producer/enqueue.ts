@@ -22,7 +22,9 @@ export async function enqueue(
   rules: RequestRules,
   now: number,
 ): Promise<Enqueued> {
-  const [result] = await store.enqueue([await toNewRequest(request, rules)], now)
+  // Read at the call: what the caller does with its object afterwards is no part of the request.
+  const made = toNewRequest(request, rules)
+  const [result] = await store.enqueue([made instanceof Promise ? await made : made], now)
   return toEnqueued(result as EnqueueResult)
 }
 
@@ -56,14 +58,23 @@ export async function enqueueMany(
   rules: RequestRules,
   now: () => number,
 ): Promise<readonly Enqueued[]> {
-  const checked: NewRequest[] = []
-  for (const request of requests) checked.push(await toNewRequest(request, rules))
+  const checked = await allChecked(requests, rules)
   const done: Enqueued[] = []
   for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
     const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)
     for (const result of await store.enqueue(batch, now(), { stopAtConflict: true })) done.push(toEnqueued(result))
   }
   return done
+}
+
+/** All are read at the call, and none is written where one is refused. */
+function allChecked(requests: readonly EnqueueRequest[], rules: RequestRules): Promise<NewRequest[]> {
+  return Promise.all(
+    requests.map(async (request) => {
+      const made = toNewRequest(request, rules)
+      return made instanceof Promise ? await made : made
+    }),
+  )
 }
 
 function toEnqueued(result: EnqueueResult): Enqueued {

@@ -3,6 +3,7 @@
 
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
+import { errorText } from '../core/error-text.ts'
 import type { Evidence, LookupResult } from '../core/outcome.ts'
 import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
@@ -76,7 +77,7 @@ export function createReconciler(options: ReconcilerOptions) {
     } catch (error) {
       const evidence: Evidence = {
         phase: 'not_sent',
-        error: String((error as Error)?.message ?? error),
+        error: errorText(error),
         rule: 'reconcile',
       }
       if (isPastDeadline(row, policy, clock.wallNow())) return told(policy, hold('recovery_failed', evidence))
@@ -102,7 +103,8 @@ export function createReconciler(options: ReconcilerOptions) {
     const { row, policy, target, input, asked } = current
     const { lookup } = policy
     if (lookup === null) return next('no_lookup')
-    const settledForMs = watch.settledForMs(row)
+    // Code that goes on in this process may still make the task that the lookup does not show.
+    const settledForMs = target.isRunning?.(row.requestId) === true ? 0 : watch.settledForMs(row)
     const startedAt = clock.wallNow()
     const result = await target.lookup(input, asked.signal)
     switch (result.kind) {

@@ -1,7 +1,7 @@
 // The targets of one process: the present ones by name, and earlier descriptions for the doubt that they made.
 import type { CodeTargetDefinition } from '../config/code-target-schema.ts'
 import type { TargetDefinition } from '../config/target-definition.ts'
-import { createCodeTarget } from './code/code-target.ts'
+import { createCodeTarget, recallCodeTarget } from './code/code-target.ts'
 import { createHttpTarget, type HttpTargetOptions } from './http/http-target.ts'
 import type { Target, TargetRegistry } from './target.ts'
 
@@ -31,7 +31,8 @@ export function createTargetRegistry(
     const id = JSON.stringify([name, version])
     const known = earlier.get(id)
     if (known !== undefined || description === null) return known
-    const target = rebuild(name, description, options)
+    const present = coded.find((definition) => definition.name === name)
+    const target = rebuild(name, description, present, options)
     if (target !== undefined) earlier.set(id, seam(target))
     return earlier.get(id)
   }
@@ -50,10 +51,16 @@ export function createTargetRegistry(
   }
 }
 
-/** Undefined where this release cannot read the description: its rows wait for a person. */
-function rebuild(name: string, description: string, options: HttpTargetOptions): Target | undefined {
+/** Undefined where this release cannot read the description, or its code is not loaded: its rows wait for a person. */
+function rebuild(
+  name: string,
+  description: string,
+  present: CodeTargetDefinition | undefined,
+  options: HttpTargetOptions,
+): Target | undefined {
   try {
-    const definition = JSON.parse(description) as TargetDefinition
+    const definition = JSON.parse(description) as TargetDefinition & { readonly kind?: unknown }
+    if (definition.kind === 'code') return (present && recallCodeTarget(present, description)) ?? undefined
     return definition.name === name ? createHttpTarget(definition, options) : undefined
   } catch {
     return undefined

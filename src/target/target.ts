@@ -19,8 +19,11 @@ export interface PrepareInput {
   readonly request: RequestFacts
 }
 
-/** Asked synchronously with the write, after the dial: `null` lets the bytes leave, a reason stops the call unwritten. */
-export type WriteGate = () => string | null
+/**
+ * Asked synchronously with the write, after the dial: `null` lets the bytes leave, a reason stops the call unwritten.
+ * `neededMs`: how much of the lease must be left; default the target's whole `timeoutMs`.
+ */
+export type WriteGate = (neededMs?: number) => string | null
 
 export interface InvokeOptions {
   /** Facts for headers that are rendered anew. */
@@ -46,8 +49,8 @@ export interface Target {
   readonly name: string
   /** Names the description; changes with it. */
   readonly version: string
-  /** The description as stored, so that doubt is recovered as it was made; null for code targets. */
-  readonly description: string | null
+  /** What is stored of it, so that doubt is recovered as it was made. */
+  readonly description: string
   readonly policy: TargetPolicy
   /** For people: `POST https://...`. */
   readonly summary: string
@@ -64,6 +67,8 @@ export interface Target {
   status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus>
   /** Whether a frozen call still goes to the origin and account that present settings name; else a miss proves nothing and replay waits. */
   sameOrigin(prepared: PreparedCall): boolean
+  /** A call for this request has been given up and not come to an end in this process: no miss counts meanwhile. */
+  isRunning?(requestId: number): boolean
   close(): Promise<void>
 }
 

@@ -1,7 +1,7 @@
 // Ends a process at a named point, for real or as if: before and after a commit, and around the call itself.
 import { OnceishError } from '../core/errors.ts'
 import type { Commit, Store, StoreProbe } from '../store/store.ts'
-import type { Target } from '../target/target.ts'
+import type { Target, WriteGate } from '../target/target.ts'
 
 /** In the order in which a request passes them. */
 export const CRASH_POINTS = [
@@ -46,8 +46,11 @@ export interface CrashSeams {
   readonly target: (target: Target) => Target
 }
 
-/** @param crash null: it never crashes. */
+/** @param crash null: it never crashes. @throws OnceishError USAGE */
 export function crashSeams(crash: Crash | null): CrashSeams {
+  if (crash !== null && !CRASH_POINTS.includes(crash.point)) {
+    throw new OnceishError('USAGE', `"${crash.point}" is no crash point: it is one of ${CRASH_POINTS.join(', ')}`)
+  }
   let passed = 0
   let isDead = false
 
@@ -122,7 +125,13 @@ function watched(target: Target, pass: (point: CrashPoint) => boolean): Target {
     get: (whole, name) => {
       if (name === 'invoke') {
         const invoke: Target['invoke'] = async (prepared, options) => {
-          const gate = () => options.gate() ?? (pass('call:before-write') ? null : 'crashed')
+          let isPassed = false
+          const passOnce = () => {
+            const goesOn = isPassed || pass('call:before-write')
+            isPassed = true
+            return goesOn ? null : 'crashed'
+          }
+          const gate: WriteGate = (neededMs) => options.gate(neededMs) ?? passOnce()
           const outcome = await whole.invoke(prepared, { ...options, gate })
           pass('call:answered')
           return outcome

@@ -18,6 +18,6 @@ export function openForTest<const Targets extends readonly GivenTarget[]>(
   options: OpenTargets<Targets> & TestSettings,
 ): Promise<Onceish<PayloadsOf<Targets>>>
 export function openForTest(options: OpenConfig & TestSettings): Promise<Onceish>
-export function openForTest({ crashAt, ...options }: OpenOptions & TestSettings): Promise<Onceish> {
+export async function openForTest({ crashAt, ...options }: OpenOptions & TestSettings): Promise<Onceish> {
   return composeOnceish(options, crashSeams(typeof crashAt === 'string' ? { point: crashAt } : (crashAt ?? null)))
 }

@@ -21,31 +21,32 @@ export interface EventFeed {
 
 const PAGE = 500
 /** What one slow reader may leave unread of the plain happy path; beyond it the oldest are dropped. */
-const MAX_UNREAD = 100_000
+const MAX_UNREAD = 10_000
 
 export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
-  const readers = new Set<RequestEvent[]>()
-  let isClosed = false
+  const readers = new Map<RequestEvent[], AbortController>()
 
   async function* read(
     plain: RequestEvent[],
     after: Promise<number>,
-    signal: AbortSignal | undefined,
+    signal: AbortSignal,
   ): AsyncGenerator<RequestEvent> {
     try {
       let afterId = await after
-      while (!isClosed && signal?.aborted !== true) {
+      while (!signal.aborted) {
         // Whoever commits while the page is read is heard afterwards.
         const committed = commits.next({ withinMs: Number.POSITIVE_INFINITY, signal })
         const page = await store.eventsAfter(afterId, PAGE)
         for (const event of page) {
+          if (signal.aborted) return
           afterId = event.eventId
           yield event
         }
-        while (plain.length > 0) yield plain.shift() as RequestEvent
-        if (page.length < PAGE) await committed
+        while (plain.length > 0 && !signal.aborted) yield plain.shift() as RequestEvent
+        if (page.length < PAGE && plain.length === 0) await committed
       }
     } finally {
+      readers.get(plain)?.abort()
       readers.delete(plain)
     }
   }
@@ -53,21 +54,37 @@ export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
   return {
     events: ({ afterId, signal } = {}) => {
       const plain: RequestEvent[] = []
-      readers.add(plain)
+      const end = new AbortController()
+      readers.set(plain, end)
       // Asked now, so that nothing between this call and the first `next` is missed.
-      const after = afterId === undefined ? store.lastEventId() : Promise.resolve(afterId)
+      const after = store.lastEventId().then((last) => afterId ?? last)
       after.catch(() => {}) // told at the first `next`
-      return read(plain, after, signal)
+      const ended = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal])
+      const events = read(plain, after, ended)
+      const leave = () => {
+        end.abort()
+        readers.delete(plain)
+      }
+      return {
+        [Symbol.asyncIterator]: () => ({
+          next: () => events.next(),
+          // Also while a `next` waits for something to happen.
+          return: () => {
+            leave()
+            return events.return(undefined)
+          },
+        }),
+      }
     },
     tell: (submitted) => {
-      for (const plain of readers) {
+      for (const plain of readers.keys()) {
         plain.push(...submitted)
         if (plain.length > MAX_UNREAD) plain.splice(0, plain.length - MAX_UNREAD)
       }
       if (readers.size > 0) commits.wake()
     },
     close: () => {
-      isClosed = true
+      for (const end of readers.values()) end.abort()
     },
   }
 }

@@ -26,6 +26,8 @@ interface Waiter {
 
 /** States that the worker does not leave by itself: `held` and `dead` wait for a person. */
 const OVER: ReadonlySet<RequestState> = new Set(['succeeded', 'failed', 'expired', 'lost', 'held', 'dead', 'canceled'])
+/** Node's: 24 days, which nobody waits for in a process. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
 /** After a reading it rests this many times as long, so that waiting costs a tenth of the time at most. */
 const RESTS_PER_READING = 10
 /** Also how long the watch goes on for waiters that have ended meanwhile. */
@@ -33,7 +35,7 @@ const LONGEST_REST_MS = 250
 
 /**
  * @param isTracked whether the target's tasks are asked about after their submission.
- * @returns waits for one request. @throws OnceishError REQUEST_NOT_FOUND, WAIT_TIMEOUT, STORE_CLOSED
+ * @returns waits for one request. @throws OnceishError REQUEST_INVALID, REQUEST_NOT_FOUND, WAIT_TIMEOUT, STORE_CLOSED
  */
 export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (target: string) => boolean) {
   const waiters = new Set<Waiter>()
@@ -73,8 +75,9 @@ export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (ta
     } else if (waiter.isOver(view)) waiter.resolve(view)
   }
 
-  return function waitFor(requestId: number, options: WaitOptions = {}): Promise<RequestView> {
+  return async function waitFor(requestId: number, options: WaitOptions = {}): Promise<RequestView> {
     const { until = 'submitted', timeoutMs, signal } = options
+    checkWait(requestId, timeoutMs)
     const isOver = ({ state, target }: RequestView) =>
       OVER.has(state) || (state === 'submitted' && (until === 'submitted' || !isTracked(target)))
     return new Promise<RequestView>((resolve, reject) => {
@@ -93,11 +96,21 @@ export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (ta
       const onAbort = () => waiter.reject(signal?.reason)
       const late = () =>
         new OnceishError('WAIT_TIMEOUT', `request ${requestId} has not come to an end within ${timeoutMs} ms`)
-      const timer = timeoutMs === undefined ? undefined : setTimeout(() => waiter.reject(late()), timeoutMs)
+      const isBounded = timeoutMs !== undefined && timeoutMs <= LONGEST_TIMER_MS
+      const timer = isBounded ? setTimeout(() => waiter.reject(late()), timeoutMs) : undefined
       waiters.add(waiter)
       if (signal?.aborted) onAbort()
       else signal?.addEventListener('abort', onAbort, { once: true })
       void (isServing ? ask([waiter]) : serve())
     })
+  }
+}
+
+function checkWait(requestId: unknown, timeoutMs: number | undefined): void {
+  if (!Number.isSafeInteger(requestId)) {
+    throw new OnceishError('REQUEST_INVALID', `a request id is a whole number, not ${typeof requestId}`)
+  }
+  if (timeoutMs !== undefined && !(timeoutMs >= 0)) {
+    throw new OnceishError('REQUEST_INVALID', `timeoutMs is a number of milliseconds, not ${String(timeoutMs)}`)
   }
 }

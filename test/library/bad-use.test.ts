@@ -44,6 +44,32 @@ test('close stops the workers that still run, with what they were told', async (
   expect(await worker.done).toMatchObject({ calls: 1 })
 })
 
+test('nothing starts while it closes, nor with a concurrency that is none', async () => {
+  const once = await open()
+  for (const concurrency of [0, -3, 1.5, Number.NaN]) {
+    expect(() => once.startWorker({ concurrency })).toThrow(expect.objectContaining({ code: 'USAGE' }))
+  }
+  const closing = once.close()
+  expect(() => once.startWorker()).toThrow(expect.objectContaining({ code: 'STORE_CLOSED' }))
+  await closing
+})
+
+test('what the caller does with its object afterwards is no part of the request', async () => {
+  const once = await open()
+  const payload = { n: 0 }
+  const made: Promise<{ requestId: number }>[] = []
+  for (payload.n = 1; payload.n <= 3; payload.n++) made.push(once.enqueue({ target: 'echo', payload }))
+  const many = once.enqueueMany([{ target: 'echo', payload }])
+  payload.n = 99
+  await many
+  const ids = (await Promise.all(made)).map(({ requestId }) => requestId)
+  expect(new Set(ids).size).toBe(3)
+  const payloads = await Promise.all(
+    [...ids, ...(await many).map(({ requestId }) => requestId)].map((id) => once.get(id)),
+  )
+  expect(payloads.map((request) => request?.payload)).toEqual([1, 2, 3, 4].map((n) => ({ n })))
+})
+
 test('two opens of one file are two processes in one: both enqueue, each request is called once', async () => {
   const path = join(tempDir(), 'jobs.db')
   const [one, two] = [await open(path), await open(path)]
@@ -148,6 +174,50 @@ test('every fault of every target is told at once, in code as in data', async ()
   ]) {
     expect(message).toContain(part)
   }
+})
+
+test('what the rules say is told beside what has the wrong shape, and a typing mistake in the options is refused', async () => {
+  const bad = defineTarget({
+    name: 'e',
+    version: '',
+    payload: z.object({}),
+    invoke: () => ({ taskId: 't' }),
+    lookup: () => ({ kind: 'absent' }),
+    policy: { recovery: ['replay'], dedupe: 'live', lookup: { by: 'key' } },
+  })
+  const options = { store: join(tempDir(), 'jobs.db'), targets: [bad], wroker: {} } as const
+  const error = await openOnceish(options).catch((thrown: unknown) => thrown)
+  const { message } = error as Error
+  for (const part of [
+    'wroker: unknown key; did you mean "worker"',
+    'targets.e.version',
+    'targets.e.policy.recovery: must end in hold',
+    'targets.e.policy.dedupe: live needs a lookup by key',
+    'targets.e.policy.lookup.by: is key, and the target has none',
+  ]) {
+    expect(message).toContain(part)
+  }
+})
+
+test.each([
+  ['no options', undefined],
+  ['no targets', { store: 'x.db' }],
+  ['no list of targets', { store: 'x.db', targets: {} }],
+  ['no target', { store: 'x.db', targets: [null] }],
+])('%s is a fault of the config, not of ours', async (_, options) => {
+  await expect(openOnceish(options as never)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+})
+
+test('names that every object has are names like others', async () => {
+  const named = ['constructor', 'toString'].map((name) =>
+    defineTarget({ name, version: '1', payload: z.object({}), invoke: () => ({ taskId: name }) }),
+  )
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets: named })
+  onTestFinished(() => once.close())
+  const { requestId } = await once.enqueue({ target: 'toString', payload: {} })
+  await once.startWorker({ drain: { horizonMs: 1000 } }).done
+  expect(await once.get(requestId)).toMatchObject({ state: 'submitted', taskId: 'toString' })
+  await expect(once.enqueue({ target: 'valueOf', payload: {} })).rejects.toMatchObject({ code: 'TARGET_UNKNOWN' })
 })
 
 test('two targets of one name are refused', async () => {

@@ -1,5 +1,6 @@
 // Targets in code, through the whole product: what a handler returns or throws, and what becomes of the request.
-import { join } from 'node:path'
+import { copyFileSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import {
@@ -262,7 +263,7 @@ test('cancel in code: a request in doubt whose task is found is canceled at the 
   expect(canceled).toEqual(['mine'])
 })
 
-test('doubt of a version that nobody loads is held, and of the version that made it settled', async () => {
+test('doubt is settled by the version that made it, and held by another', async () => {
   const path = join(tempDir(), 'jobs.db')
   const cut = code(() => Promise.reject('cut'))
   const first = await open([cut], path)
@@ -271,9 +272,209 @@ test('doubt of a version that nobody loads is held, and of the version that made
   await waitFor(async () => (await first.get(requestId))?.state === 'unknown', { what: 'doubt' })
   await worker.stop()
   await first.close()
+  copyFileSync(path, join(dirname(path), 'copy.db'))
+  const again = await open([code(() => ({ taskId: 'v1' }))], join(dirname(path), 'copy.db'))
+  await again.recover()
+  expect(await again.get(requestId)).toMatchObject({ state: 'submitted', taskId: 'v1' })
   const second = await open([code(() => ({ taskId: 'v2' }), { version: '2' })], path)
   await second.recover()
   expect(await second.get(requestId)).toMatchObject({ state: 'held', reason: 'description_missing' })
+})
+
+test('what code comes to after its worker has ended is kept, and taken over by the next', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  let finish: ((result: SubmitResult) => void) | undefined
+  const slow = code(
+    () =>
+      new Promise((resolve) => {
+        finish = resolve
+      }),
+    { policy: { timeoutMs: 200 } },
+  )
+  const once = await open([slow], path)
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  await once.startWorker(DRAIN).done
+  expect(await once.get(requestId)).toMatchObject({ state: 'held' })
+  finish?.({ taskId: 'late' })
+  await waitFor(() => readdirSync(dirname(path)).some((name) => name.endsWith('.ndjson')), {
+    what: 'the spilled answer',
+  })
+  const next = once.startWorker()
+  await waitFor(async () => (await once.get(requestId))?.state === 'submitted', { what: 'the late answer' })
+  expect(await once.get(requestId)).toMatchObject({ taskId: 'late' })
+  await next.stop()
+})
+
+test('a policy that promises more than that of the attempt settles nothing by it', async () => {
+  const clock = virtualClock()
+  const path = join(tempDir(), 'jobs.db')
+  let calls = 0
+  const cut = (rememberedFor: string) =>
+    code(
+      () => {
+        calls++
+        throw new Error('cut')
+      },
+      { policy: { ...KEYED, idempotency: { rememberedFor, margin: '5m' } } },
+    )
+  const openAs = (rememberedFor: string) =>
+    openOnceish({ store: path, targets: [cut(rememberedFor)], worker: { leaseMs: 3000 }, clock })
+  const first = await openAs('1h')
+  const { requestId } = await first.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = first.startWorker()
+  await waitFor(async () => (await first.get(requestId))?.state === 'unknown', { what: 'doubt' })
+  await worker.stop()
+  await first.close()
+  clock.advance(5 * 3_600_000)
+  const second = await openAs('30d')
+  onTestFinished(() => second.close())
+  const before = calls
+  await clock.runUntil(second.recover())
+  expect(calls).toBe(before)
+  expect(await second.get(requestId)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
+})
+
+test('code that gives up when it is told to has no observed end', async () => {
+  const { request } = await run(
+    ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('gave up')))),
+    { policy: { timeoutMs: 100 } },
+  )
+  expect(request).toMatchObject({ state: 'held', lastError: expect.stringContaining('gave up') })
+  expect(request.taskState?.isEndObserved).toBe(false)
+})
+
+test('while code runs on, no miss of its lookup counts', async () => {
+  let asked = 0
+  let calls = 0
+  let finish: ((result: SubmitResult) => void) | undefined
+  const once = await open([
+    code(
+      () => {
+        calls++
+        return new Promise((resolve) => {
+          finish = resolve
+        })
+      },
+      {
+        policy: {
+          timeoutMs: 100,
+          idempotency: {},
+          lookup: { settleMs: 20, everyMs: 20, misses: 1, missMeans: 'absent', remembers: '1h' },
+        },
+        lookup: () => {
+          asked++
+          return { kind: 'absent' }
+        },
+      },
+    ),
+  ])
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = once.startWorker()
+  await waitFor(() => asked > 8, { what: 'lookups' })
+  expect(calls).toBe(1)
+  finish?.({ taskId: 'late' })
+  expect(await once.waitFor(requestId)).toMatchObject({ state: 'submitted', taskId: 'late' })
+  await worker.stop()
+})
+
+test.each<[string, () => unknown]>([
+  [
+    'a result whose taskId cannot be read',
+    () =>
+      Object.defineProperty({}, 'taskId', {
+        get: () => {
+          throw new Error('no')
+        },
+      }),
+  ],
+])('%s has executed all the same', async (_, answer) => {
+  const { request } = await run(() => answer() as SubmitResult, { policy: { timeoutMs: 2000 } })
+  expect(request).toMatchObject({ state: 'held' })
+  expect(request.taskState?.executed).toBe(true)
+})
+
+test.each<[string, () => unknown]>([
+  ['a message that is no text', () => Object.assign(new Error('x'), { message: { deep: 1 } })],
+  ['a name that is a symbol', () => Object.assign(new Error('x'), { name: Symbol('n') })],
+  [
+    'a message that throws',
+    () =>
+      Object.defineProperty(new Error('x'), 'message', {
+        get: () => {
+          throw new Error('no')
+        },
+      }),
+  ],
+  [
+    'a cycle',
+    () => {
+      const cycle: Record<string, unknown> = {}
+      cycle['self'] = cycle
+      return cycle
+    },
+  ],
+])('an error with %s is doubt like any other, in time and late', async (_, thrown) => {
+  const { request } = await run(() => Promise.reject(thrown()), { policy: { timeoutMs: 2000 } })
+  expect(request).toMatchObject({ state: 'held', reason: 'opaque' })
+  let fail: ((error: unknown) => void) | undefined
+  const late = await open([
+    code(
+      () =>
+        new Promise((_resolve, reject) => {
+          fail = reject
+        }),
+      { policy: { timeoutMs: 100 } },
+    ),
+  ])
+  const { requestId } = await late.enqueue({ target: 'code', payload: { n: 1 } })
+  const worker = late.startWorker()
+  await late.waitFor(requestId)
+  fail?.(thrown())
+  await worker.stop()
+})
+
+test('a long preparation before ensureLease needs only what is left of the call, not a whole one', async () => {
+  let started = 0
+  const once = await openOnceish({
+    store: join(tempDir(), 'jobs.db'),
+    targets: [
+      code(
+        async ({ ensureLease }) => {
+          started++
+          await new Promise((resolve) => setTimeout(resolve, 900))
+          ensureLease()
+          return { taskId: 't' }
+        },
+        { policy: { timeoutMs: 1500 } },
+      ),
+    ],
+    worker: { leaseMs: 2000 },
+  })
+  onTestFinished(() => once.close())
+  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
+  await once.startWorker(DRAIN).done
+  expect(await once.get(requestId)).toMatchObject({ state: 'submitted' })
+  expect(started).toBe(1)
+})
+
+test('where the key is the id, a handler need not return it', async () => {
+  const { request } = await run(() => undefined, {
+    policy: { ...KEYED, idempotency: { clientId: true, rememberedFor: '1h', margin: '5m' } },
+  })
+  expect(request.state).toBe('submitted')
+  expect(request.taskId).toBe(request.taskState?.idempotencyKey)
+})
+
+test('where the API gives no ids, "exists" and ours is enough too', async () => {
+  const { request } = await run(() => ({ kind: 'exists', ours: true, taskId: null }), {
+    policy: { timeoutMs: 2000, taskId: 'none' },
+  })
+  expect(request).toMatchObject({ state: 'submitted', taskId: null })
+})
+
+test('an "exists" that is not ours is held', async () => {
+  const { request } = await run(() => ({ kind: 'exists', ours: false, taskId: 'theirs' }))
+  expect(request).toMatchObject({ state: 'held', reason: 'exists_not_ours' })
 })
 
 test('secrets that the target names are redacted from what it throws', async () => {

@@ -1,7 +1,7 @@
 // Enqueue inside the caller's own transaction: business rows and the request commit or vanish together.
 import { spawn } from 'node:child_process'
 import { once as eventOf } from 'node:events'
-import { symlinkSync } from 'node:fs'
+import { linkSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
@@ -88,7 +88,7 @@ test("a duplicate and a conflict leave the caller's transaction as it was", asyn
 
 test('an enqueue that fails in the middle leaves no half of a request, also if the caller goes on', async () => {
   const { once, db } = await shop()
-  db.exec(`CREATE TEMP TRIGGER full BEFORE INSERT ON main.ready BEGIN SELECT RAISE(ABORT, 'disk trouble'); END`)
+  db.exec(`CREATE TRIGGER full BEFORE INSERT ON ready BEGIN SELECT RAISE(ABORT, 'disk trouble'); END`)
   db.transaction(() => {
     expect(() => once.enqueueIn(db, { target: 'bill', payload: { order: 1 } })).toThrow('disk trouble')
     db.prepare('INSERT INTO orders VALUES (1)').run()
@@ -126,6 +126,20 @@ test.each<[string, string, (path: string) => Database.Database]>([
     },
   ],
   ['no connection', 'no better-sqlite3', () => ({}) as Database.Database],
+  [
+    'one with a temporary table in the place of ours',
+    'temporary tables',
+    (path) =>
+      connect(path).exec('CREATE TEMP TABLE logical_hashes (hash, payload_hash, request_id, generation)').exec('BEGIN'),
+  ],
+  [
+    'one with a temporary trigger on ours',
+    'temporary tables or triggers',
+    (path) =>
+      connect(path)
+        .exec('CREATE TEMP TRIGGER t BEFORE INSERT ON main.requests BEGIN SELECT RAISE(IGNORE); END')
+        .exec('BEGIN'),
+  ],
 ])('a connection that is %s is refused', async (_, why, connectTo) => {
   const { path, once } = await shop()
   const db = connectTo(path)
@@ -134,6 +148,17 @@ test.each<[string, string, (path: string) => Database.Database]>([
   )
   if (db.inTransaction) db.exec('ROLLBACK')
   expect(await requestsOf(once)).toEqual([])
+})
+
+test('a hard link is another database: its log is its own, and what it commits would be lost', async () => {
+  const { path, once } = await shop()
+  linkSync(path, `${path}-link`)
+  const db = new Database(`${path}-link`)
+  onTestFinished(() => void db.close())
+  db.exec('BEGIN') // it has read nothing yet
+  expect(() => once.enqueueIn(db, { target: 'bill', payload: { order: 1 } })).toThrow(
+    expect.objectContaining({ code: 'CONNECTION_UNFIT', message: expect.stringContaining('the store is') }),
+  )
 })
 
 test('a payload that does not fit is refused inside the transaction, and so is a schema that takes time', async () => {

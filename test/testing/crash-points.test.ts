@@ -1,5 +1,6 @@
 // The entry for users' tests, used as users use it: their own targets, crashed at every named point, counted at an API.
 import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineTarget, httpTarget, type LookupAnswer, RejectedError } from '../../src/index.ts'
@@ -161,6 +162,24 @@ test('an enqueue that crashes before its commit was never there, after it is; re
     expect((await next.get(1))?.state).toBe(state)
     await next.close()
   }
+})
+
+test("a dead store takes nothing more, also not inside the caller's transaction", async () => {
+  const store = join(tempDir(), 'jobs.db')
+  const api = await fakeApi({ kind: 'keyed' })
+  const once = await openForTest({ store, targets: [keyed(api.url)], crashAt: 'enqueue:before-commit' })
+  await expect(once.enqueue({ target: 'keyed', payload: { n: 1 } })).rejects.toThrow('crashed at enqueue:before-commit')
+  const db = new Database(store)
+  db.pragma('synchronous = FULL')
+  const enqueue = db.transaction(() => once.enqueueIn(db, { target: 'keyed', payload: { n: 2 } }))
+  expect(() => enqueue.immediate()).toThrow(expect.objectContaining({ code: 'SIMULATED_CRASH' }))
+  db.close()
+  await once.close()
+})
+
+test('a point that is none is refused', async () => {
+  const opening = openForTest({ store: join(tempDir(), 'jobs.db'), targets: [], crashAt: 'call:answerd' as CrashPoint })
+  await expect(opening).rejects.toMatchObject({ code: 'USAGE', message: expect.stringContaining('call:answered') })
 })
 
 test('the n-th passing can be chosen', async () => {

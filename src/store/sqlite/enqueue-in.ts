@@ -1,6 +1,6 @@
 // Enqueue inside a transaction of the caller's own, on the caller's connection: business rows and the request commit or
 // vanish together. What the promise rests on is checked, since the commit is not ours.
-import { statSync } from 'node:fs'
+import { realpathSync } from 'node:fs'
 import type Database from 'better-sqlite3'
 import { OnceishError } from '../../core/errors.ts'
 import type { CallerConnection, EnqueueResult, NewRequest } from '../store.ts'
@@ -19,6 +19,7 @@ export function enqueueIn(caller: CallerConnection, path: string, request: NewRe
   checkFit(caller, path)
   const connection = caller as Database.Database
   try {
+    refuseShadows(connection)
     const sql = prepared.get(caller) ?? prepareOnly(connection, ENQUEUE_STATEMENTS)
     prepared.set(caller, sql)
     refuseOther(sql.schemaVersion.get() as number, path)
@@ -26,12 +27,12 @@ export function enqueueIn(caller: CallerConnection, path: string, request: NewRe
     const [result] = connection.transaction(() => enqueueAll(sql, [request], now, false))()
     return result as EnqueueResult
   } catch (error) {
+    if (error instanceof TypeError) throw unfit(`the connection cannot be used now: ${error.message}`, error)
     throw toStoreError(error, path)
   }
 }
 
 function checkFit(caller: CallerConnection, path: string): void {
-  const unfit = (why: string) => new OnceishError('CONNECTION_UNFIT', `enqueueIn: ${why}; nothing was enqueued`)
   if (typeof caller?.prepare !== 'function' || typeof caller.transaction !== 'function') {
     throw unfit('the connection is no better-sqlite3 Database')
   }
@@ -52,9 +53,31 @@ function mainFileOf(caller: CallerConnection): string {
   return databases.find(({ name }) => name === 'main')?.file ?? ''
 }
 
-/** By what the file is, not by how it is spelled: links and relative paths are the same file. */
+/**
+ * By its real path, however it was spelled: SQLite names its log after the path, so one file under two names (a hard link) has
+ * two logs, and what is committed to one is lost to the other.
+ */
 function isSameFile(file: string, path: string): boolean {
-  if (file === '') return false
-  const [theirs, ours] = [statSync(file, { bigint: true }), statSync(path, { bigint: true })]
-  return theirs.ino === ours.ino && theirs.dev === ours.dev
+  try {
+    return file !== '' && realpathSync(file) === realpathSync(path)
+  } catch {
+    return false // one of them is gone
+  }
+}
+
+/** Temporary tables and triggers of these names would stand before ours. */
+function refuseShadows(caller: Database.Database): void {
+  const shadows = caller
+    .prepare(
+      `SELECT name FROM temp.sqlite_schema WHERE tbl_name IN (SELECT name FROM main.sqlite_schema WHERE type = 'table')`,
+    )
+    .pluck()
+    .all()
+  if (shadows.length > 0) {
+    throw unfit(`it has temporary tables or triggers in the place of the store's: ${shadows.join(', ')}`)
+  }
+}
+
+function unfit(why: string, cause?: unknown): OnceishError {
+  return new OnceishError('CONNECTION_UNFIT', `enqueueIn: ${why}; nothing was enqueued`, { cause })
 }

@@ -44,7 +44,7 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
 }
 
 function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: number, now: number): number {
-  const { lastInsertRowid } = sql.insertRequest.run(
+  const { lastInsertRowid, changes } = sql.insertRequest.run(
     request.target,
     storedHash(request.logicalHash),
     request.priority,
@@ -54,6 +54,7 @@ function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: numbe
     now,
     request.payload,
   )
+  invariant(changes === 1, 'a trigger kept a request from being inserted')
   return Number(lastInsertRowid)
 }
 

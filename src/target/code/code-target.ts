@@ -16,23 +16,37 @@ export function createCodeTarget(definition: CodeTargetDefinition): Target {
   return new InCodeTarget(definition)
 }
 
+/** What can be stored of a target in code: which version, and how careful to be with its calls. */
+type StoredCode = Pick<CodeTargetDefinition, 'name' | 'version' | 'care' | 'policy' | 'givesTaskId'>
+
+/** The code that is loaded, under the policy that its attempt was made with; null where another version is loaded. */
+export function recallCodeTarget(present: CodeTargetDefinition, description: string): Target | null {
+  const { kind, ...stored } = JSON.parse(description) as StoredCode & { readonly kind: unknown }
+  if (kind !== 'code' || stored.name !== present.name || stored.version !== present.version) return null
+  return createCodeTarget({ ...present, ...stored })
+}
+
 class InCodeTarget implements Target {
   readonly name: string
   readonly version: string
-  /** Code cannot be stored: doubt is settled only where this version is loaded. */
-  readonly description = null
+  /** Code cannot be stored, its policy can: doubt is settled only where this version is loaded, and by the stricter policy. */
+  readonly description: string
   readonly policy: Target['policy']
   readonly summary: string
   readonly #definition: CodeTargetDefinition
   readonly #read: Readings
+  readonly #running: Map<number, number>
 
   constructor(definition: CodeTargetDefinition) {
     const { name, version, policy, secrets } = definition
     this.name = name
-    this.version = version
+    const stored: StoredCode = { name, version, care: definition.care, policy, givesTaskId: definition.givesTaskId }
+    this.description = JSON.stringify({ kind: 'code', ...stored })
+    this.version = `${version}-${createHash('sha256').update(this.description).digest('hex').slice(0, 8)}`
     this.policy = policy
     this.summary = `code, version ${version}`
     this.#definition = definition
+    this.#running = runningOf(definition.calls)
     this.#read = createReadings(createRedactor(secrets), definition)
   }
 
@@ -55,29 +69,50 @@ class InCodeTarget implements Target {
     onWritten?.()
     const deadline = createDeadline(this.policy.timeoutMs, signal)
     const ensureLease = () => {
-      const why = deadline.signal.aborted ? 'the deadline is over' : gate()
+      const why = deadline.signal.aborted ? deadline.reason() : gate(deadline.leftMs())
       if (why !== null) throw new NotExecutedError(`not sent: ${why}`, { sent: false })
     }
-    const call = { ...asked(input), signal: deadline.signal, ensureLease }
-    const answered = started(() => this.#definition.calls.invoke(call)).then(
-      (value) => this.#read.returned(value, input.key),
-      (error: unknown) => this.#read.thrown(error),
+    const end = this.#begin(input.request.requestId)
+    const answered = started(() =>
+      this.#definition.calls.invoke({ ...asked(input), signal: deadline.signal, ensureLease }),
     )
+      .then(
+        (value) => this.#read.returned(value, input.key),
+        (error: unknown) => this.#read.thrown(error),
+      )
+      .finally(end)
     const outcome = await Promise.race([answered, deadline.over.then(() => null)])
     deadline.clear()
-    if (outcome !== null) return outcome
-    // The code still runs: what it comes to is a late answer, and is kept as one.
-    if (onLate !== undefined) void answered.then(onLate)
-    return { ...this.#read.unanswered(deadline.reason()), isRunning: true }
+    if (outcome === null) {
+      // The code still runs: what it comes to is a late answer, and is kept as one.
+      if (onLate !== undefined) void answered.then(onLate)
+      return { ...this.#read.unanswered(deadline.reason()), isRunning: true }
+    }
+    // Code that gives up when it is told to may leave behind what it began: nobody saw the end of that.
+    return outcome.kind === 'unknown' && deadline.signal.aborted ? { ...outcome, isRunning: true } : outcome
+  }
+
+  isRunning(requestId: number): boolean {
+    return this.#running.has(requestId)
+  }
+
+  /** @returns to be called at its end. */
+  #begin(requestId: number): () => void {
+    this.#running.set(requestId, (this.#running.get(requestId) ?? 0) + 1)
+    return () => {
+      const others = (this.#running.get(requestId) ?? 1) - 1
+      if (others === 0) this.#running.delete(requestId)
+      else this.#running.set(requestId, others)
+    }
   }
 
   async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
     const { lookup } = this.#definition.calls
     if (lookup === undefined) return this.#read.undetermined('the target has no lookup')
-    const made = await this.#ask(signal, (deadline) =>
-      lookup({ ...asked(input), signal: deadline.signal, taskId: input.taskId }),
+    const made = await this.#ask(signal, async (deadline) =>
+      this.#read.lookedUp(await lookup({ ...asked(input), signal: deadline.signal, taskId: input.taskId })),
     )
-    return 'error' in made ? this.#read.undetermined(made.error) : this.#read.lookedUp(made.value)
+    return 'error' in made ? this.#read.undetermined(made.error) : made.value
   }
 
   async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {
@@ -93,8 +128,10 @@ class InCodeTarget implements Target {
     const { status } = this.#definition.calls
     if (status === undefined) return this.#read.undetermined('the target has no status')
     const { taskId } = input
-    const made = await this.#ask(signal, (deadline) => status({ ...factsOf(input), signal: deadline.signal, taskId }))
-    return 'error' in made ? this.#read.undetermined(made.error) : this.#read.statusOf(made.value)
+    const made = await this.#ask(signal, async (deadline) =>
+      this.#read.statusOf(await status({ ...factsOf(input), signal: deadline.signal, taskId })),
+    )
+    return 'error' in made ? this.#read.undetermined(made.error) : made.value
   }
 
   sameOrigin(prepared: PreparedCall): boolean {
@@ -119,6 +156,15 @@ class InCodeTarget implements Target {
       deadline.clear()
     }
   }
+}
+
+/** Calls that have not come to an end in this process, by request, for whatever policy the same code is recalled with. */
+const running = new WeakMap<object, Map<number, number>>()
+
+function runningOf(calls: object): Map<number, number> {
+  const known = running.get(calls) ?? new Map<number, number>()
+  running.set(calls, known)
+  return known
 }
 
 /** What it throws at once is a rejection like any other. */

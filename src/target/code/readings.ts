@@ -1,6 +1,7 @@
 // What the user's code returned or threw, as outcomes. Whatever is not one of the words that we gave it proves nothing.
 import type { GivenTaskId, LookupAnswer, StatusAnswer, SubmitResult } from '../../config/code-target.ts'
 import type { CareDefinition } from '../../config/target-definition.ts'
+import { errorText } from '../../core/error-text.ts'
 import { type ErrorCode, isOnceishError } from '../../core/errors.ts'
 import type { CallPhase, Evidence, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
 import type { InFlightError, NotExecutedError } from '../../core/submission-errors.ts'
@@ -20,7 +21,7 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
   const isClientId = care.idempotency?.clientId === true
   const evidenceOf = (phase: CallPhase, words: { rule?: string; error?: unknown; note?: string }): Evidence => ({
     phase,
-    ...('error' in words ? { error: shortText(textOf(words.error), redactor) } : {}),
+    ...('error' in words ? { error: shortText(errorText(words.error), redactor) } : {}),
     ...(words.rule === undefined ? {} : { rule: words.rule }),
     ...(words.note === undefined ? {} : { note: shortText(words.note, redactor) }),
   })
@@ -31,8 +32,17 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
     return { kind: 'accepted_without_id', evidence: evidenceOf('answered', { rule: 'returned', note }) }
   }
 
-  /** @param key of the call: where it is the resource's own id, it stands for an id that was not returned. */
+  /** It has returned, so it has executed, whatever cannot be read of what it returned. */
   function returned(value: unknown, key: string | null): Outcome {
+    try {
+      return readReturned(value, key)
+    } catch (error) {
+      return withoutId(`what invoke returned cannot be read: ${errorText(error)}`)
+    }
+  }
+
+  /** @param key of the call: where it is the resource's own id, it stands for an id that was not returned. */
+  function readReturned(value: unknown, key: string | null): Outcome {
     const answered = evidenceOf('answered', { rule: 'returned' })
     const given = (value as Partial<{ taskId: GivenTaskId }> | null | undefined)?.taskId
     const taskId = idOf(given) ?? (isClientId && (given === undefined || given === null) ? key : null)
@@ -46,8 +56,16 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
     )
   }
 
-  /** From any copy of this package, told by its code. */
   function thrown(error: unknown): Outcome {
+    try {
+      return readThrown(error)
+    } catch {
+      return unanswered('an error that cannot be read')
+    }
+  }
+
+  /** From any copy of this package, told by its code. */
+  function readThrown(error: unknown): Outcome {
     const answered = evidenceOf('answered', { rule: 'thrown', error })
     const code = isOnceishError(error) ? error.code : null
     const plain = code === null ? undefined : PLAIN_PROOFS[code]
@@ -103,7 +121,7 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
   }
 
   function statusOf(value: StatusAnswer): TaskStatus {
-    const answered = evidenceOf('answered', { rule: 'status', note: String(value) })
+    const answered = evidenceOf('answered', { rule: 'status', note: errorText(value) })
     return { kind: KNOWN_STATES.has(value) ? value : 'unlisted', evidence: answered }
   }
 
@@ -114,6 +132,9 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
 
   return { returned, thrown, unanswered, unsent, lookedUp, undetermined, statusOf, evidence }
 }
+
+/** Longer told waits are a mistake of somebody's unit. */
+const MAX_TOLD_WAIT_MS = 31 * 86_400_000
 
 /** Thrown words that carry nothing but what they prove. */
 const PLAIN_PROOFS: Partial<Record<ErrorCode, 'rejected' | 'blocked' | 'mismatch' | 'accepted_without_id'>> = {
@@ -130,19 +151,9 @@ function isExists(value: unknown): value is Extract<SubmitResult, { kind: 'exist
 }
 
 function waitOf(ms: number | null | undefined): number | null {
-  return typeof ms === 'number' && Number.isFinite(ms) && ms >= 0 ? ms : null
+  return typeof ms === 'number' && ms >= 0 ? Math.min(ms, MAX_TOLD_WAIT_MS) : null
 }
 
 function kindOf(value: unknown): string {
   return typeof value === 'string' ? `${value.length} characters` : `a ${typeof value}`
-}
-
-function textOf(error: unknown): string {
-  if (error instanceof Error) return error.name === 'Error' ? error.message : `${error.name}: ${error.message}`
-  if (typeof error === 'string') return error
-  try {
-    return JSON.stringify(error) ?? String(error)
-  } catch {
-    return 'an error that cannot be shown'
-  }
 }
