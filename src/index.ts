@@ -14,17 +14,23 @@ export type {
 } from './config/code-target.ts'
 export { defineTarget } from './config/code-target.ts'
 export type { Config, WorkerOptions } from './config/config.ts'
-export { type DescribedTarget, httpTarget, type TargetDescription } from './config/described-target.ts'
+export {
+  type CallDescription,
+  type DescribedTarget,
+  httpTarget,
+  type TargetDescription,
+} from './config/described-target.ts'
 export type { GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
 export { type LoadOptions, loadConfig } from './config/load-config.ts'
+export type { TemplateValue } from './config/target-definition.ts'
 export type { WorkerReport } from './consumer/tally.ts'
 export type { Worker } from './consumer/worker.ts'
 export type { Clock } from './core/clock.ts'
 export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './core/errors.ts'
 export type { Log } from './core/log.ts'
-export type { CallPhase, Evidence, OutcomeKind } from './core/outcome.ts'
-export type { PayloadInput, PayloadOutput, PayloadSchema } from './core/payload-schema.ts'
-export type { Dedupe } from './core/policy.ts'
+export type { CallPhase, Evidence, Outcome, OutcomeKind } from './core/outcome.ts'
+export type { PayloadInput, PayloadOutput, PayloadSchema, SchemaIssue, SchemaResult } from './core/payload-schema.ts'
+export type { Dedupe, FailedFirst, RecoveryRung } from './core/policy.ts'
 export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
@@ -33,6 +39,7 @@ export {
   MismatchError,
   NotExecutedError,
   RejectedError,
+  type Waits,
 } from './core/submission-errors.ts'
 export {
   ENDED_STATES,
@@ -56,6 +63,7 @@ export type { DryRunLine } from './recovery/dry-run.ts'
 export type {
   CallerConnection,
   EventView,
+  KeptReason,
   OperatorResult,
   OrphanView,
   RequestDetail,

@@ -93,6 +93,7 @@ export interface CodeTargetPolicy {
   readonly account?: string
 }
 
+/** What `defineTarget` takes. */
 export interface CodeTargetOptions<Schema extends PayloadSchema = PayloadSchema> {
   /** Letters, digits, `.`, `_`, `-`; at most 100. */
   readonly name: string
@@ -105,6 +106,7 @@ export interface CodeTargetOptions<Schema extends PayloadSchema = PayloadSchema>
     call: Invocation<PayloadOutput<Schema>>,
     // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing is what `taskId: none` is for
   ) => Promise<SubmitResult | void> | SubmitResult | void
+  /** Asks whether the call's task is there; what it throws says that it could not be asked. */
   readonly lookup?: (question: Inquiry<PayloadOutput<Schema>>) => Promise<LookupAnswer> | LookupAnswer
   /** Cancels a task at the API; what it throws says that it could not. */
   readonly cancel?: (question: Inquiry<PayloadOutput<Schema>> & { readonly taskId: string }) => Promise<void> | void

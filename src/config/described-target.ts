@@ -4,7 +4,8 @@ import type { PayloadInput, PayloadSchema } from '../core/payload-schema.ts'
 import type { CodeTargetPolicy, Duration } from './code-target.ts'
 import type { Template, TemplateValue } from './target-definition.ts'
 
-interface CallDescription {
+/** One call of a described target. */
+export interface CallDescription {
   readonly method?: string
   readonly url: Template
   readonly headers?: Readonly<Record<string, Template | number | boolean>>

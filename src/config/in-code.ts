@@ -8,6 +8,7 @@ import { parseConfig } from './options.ts'
 /** From `defineTarget` or `httpTarget`. */
 export type GivenTarget = CodeTarget | DescribedTarget
 
+/** The options of a config, its targets as a list. */
 export interface TargetsInCode<Targets extends readonly GivenTarget[]> {
   /** Path of the SQLite file; relative to the working directory. */
   readonly store: string

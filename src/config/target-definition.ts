@@ -3,8 +3,9 @@
 import type { OutcomeKind } from '../core/outcome.ts'
 import type { Dedupe, FailedFirst, RateLimit, RecoveryRung } from '../core/policy.ts'
 
-/** Text that may hold `{% ... %}`; or any JSON whose strings may. */
+/** Text that may hold `{% ... %}`. */
 export type Template = string
+/** Any JSON whose strings may hold `{% ... %}`. */
 export type TemplateValue =
   | null
   | boolean

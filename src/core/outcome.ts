@@ -18,6 +18,7 @@ export interface Evidence {
   readonly note?: string
 }
 
+/** What one attempt proved. */
 export type Outcome =
   | { readonly kind: 'accepted'; readonly taskId: string | null; readonly evidence: Evidence }
   /** The API says it has this already. `ours`: it was compared with our key. `taskId` null: not readable, so the ladder decides. */
@@ -50,6 +51,7 @@ export type Outcome =
       readonly evidence: Evidence
     }
 
+/** What an attempt can prove, by name. */
 export type OutcomeKind = Outcome['kind']
 
 export const OUTCOME_KINDS = [

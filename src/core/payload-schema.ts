@@ -2,19 +2,23 @@
 // and later, valibot, arktype.
 import { OnceishError } from './errors.ts'
 
+/** Standard Schema V1, as far as it is needed. */
 export interface PayloadSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
     readonly version: 1
     readonly vendor: string
+    /** Gives the output, or the issues. */
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>
     readonly types?: { readonly input: Input; readonly output: Output } | undefined
   }
 }
 
+/** What a schema says of a value. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] }
 
+/** One fault of a value. */
 export interface SchemaIssue {
   readonly message: string
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined

@@ -1,8 +1,10 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
 
+/** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
 /** When a logical hash stands for one request: for good, until it is submitted, or never. */
 export type Dedupe = 'always' | 'live' | 'none'
+/** What a repeat under a key gets after a failed first call. */
 export type FailedFirst = 'replayed' | 'reexecuted' | 'continued' | 'unknown'
 
 export interface KeyPolicy {

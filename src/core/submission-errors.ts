@@ -2,7 +2,8 @@
 // nothing by itself.
 import { OnceishError } from './errors.ts'
 
-interface Waits {
+/** What an API told to wait. */
+export interface Waits {
   /** The API told to wait this long; positive jitter is added, never less is waited. */
   readonly retryAfterMs?: number
   readonly cause?: unknown
@@ -16,7 +17,7 @@ export class NotExecutedError extends OnceishError {
   /** The API refused it for going too fast. */
   readonly limited: boolean
 
-  /** @param options.sent default true; `limited` default false. A call that was not sent, or limited, burns no attempt. */
+  /** `sent` is true by default, `limited` false: a call that was not sent, or limited, burns no attempt. */
   constructor(message: string, options: Waits & { readonly sent?: boolean; readonly limited?: boolean } = {}) {
     super('SUBMISSION_NOT_EXECUTED', message, options)
     this.name = 'NotExecutedError'
@@ -28,6 +29,7 @@ export class NotExecutedError extends OnceishError {
 
 /** Surely no effect, and the same request will never do: it is dead. */
 export class RejectedError extends OnceishError {
+  /** `message`: what the API said; stored as evidence, the target's `secrets` redacted. */
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super('SUBMISSION_REJECTED', message, options)
     this.name = 'RejectedError'
@@ -36,6 +38,7 @@ export class RejectedError extends OnceishError {
 
 /** Surely no effect, and no other request of this target will do either (credentials): the target is paused. */
 export class BlockedError extends OnceishError {
+  /** `message`: what the API said; stored as evidence, the target's `secrets` redacted. */
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super('SUBMISSION_BLOCKED', message, options)
     this.name = 'BlockedError'
@@ -46,6 +49,7 @@ export class BlockedError extends OnceishError {
 export class InFlightError extends OnceishError {
   readonly retryAfterMs: number | null
 
+  /** `message`: what the API said; stored as evidence, the target's `secrets` redacted. */
   constructor(message: string, options: Waits = {}) {
     super('SUBMISSION_IN_FLIGHT', message, options)
     this.name = 'InFlightError'
@@ -55,6 +59,7 @@ export class InFlightError extends OnceishError {
 
 /** The key was used with another payload: held for a person. */
 export class MismatchError extends OnceishError {
+  /** `message`: what the API said; stored as evidence, the target's `secrets` redacted. */
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super('SUBMISSION_MISMATCH', message, options)
     this.name = 'MismatchError'
@@ -63,6 +68,7 @@ export class MismatchError extends OnceishError {
 
 /** It happened, and no id could be read: it is looked up or replayed, and a miss never permits a second call. */
 export class AcceptedWithoutIdError extends OnceishError {
+  /** `message`: what the API said; stored as evidence, the target's `secrets` redacted. */
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super('SUBMISSION_ACCEPTED_WITHOUT_ID', message, options)
     this.name = 'AcceptedWithoutIdError'

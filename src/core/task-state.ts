@@ -56,6 +56,7 @@ export const ENDED_STATES = [
   'dead',
   'canceled',
 ] as const satisfies readonly StoredState[]
+/** States that purge may remove. */
 export type EndedState = (typeof ENDED_STATES)[number]
 
 export function isInDoubt(state: StoredState): boolean {

@@ -8,6 +8,7 @@ import type { BackupCopy, BackupOptions, Store } from '../store/store.ts'
 
 export type { BackupOptions } from '../store/store.ts'
 
+/** What a verified copy holds, and where it is. */
 export interface BackupReport {
   readonly path: string
   readonly bytes: number

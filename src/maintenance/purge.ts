@@ -5,6 +5,7 @@ import { OnceishError } from '../core/errors.ts'
 import { ENDED_STATES, type EndedState } from '../core/task-state.ts'
 import type { KeptReason, PurgeScope, PurgeWord, Store } from '../store/store.ts'
 
+/** What goes. */
 export interface PurgeOptions {
   /** Only requests whose last change is at least so long ago. */
   readonly olderThanMs: number
@@ -16,9 +17,11 @@ export interface PurgeOptions {
   readonly abandoned?: boolean
   /** Says what would go, and removes nothing. */
   readonly dryRun?: boolean
+  /** After each step. */
   readonly onProgress?: (progress: PurgeProgress) => void
 }
 
+/** How far a purge is. */
 export interface PurgeProgress {
   readonly purged: number
   /** Request ids: how far the walk has come, and where it ends. */
@@ -26,6 +29,7 @@ export interface PurgeProgress {
   readonly highestId: number
 }
 
+/** What went, and what stays although it was asked for. */
 export interface PurgeReport {
   readonly purged: number
   readonly byState: Readonly<Partial<Record<EndedState, number>>>

@@ -316,9 +316,11 @@ export interface PurgeWord {
   readonly dryRun: boolean
 }
 
+/** How a copy is watched and ended. */
 export interface BackupOptions {
   /** Ends the copying; the error is its reason. */
   readonly signal?: AbortSignal
+  /** After each step of the copy. */
   readonly onProgress?: (progress: { readonly copiedPages: number; readonly pages: number }) => void
 }
 
@@ -378,8 +380,11 @@ export interface CallerConnection {
   readonly open: boolean
   readonly inTransaction: boolean
   readonly readonly: boolean
+  /** As better-sqlite3 has it. */
   prepare(sql: string): unknown
+  /** As better-sqlite3 has it: a savepoint inside a transaction. */
   transaction(work: () => unknown): unknown
+  /** As better-sqlite3 has it. */
   pragma(source: string, options?: { readonly simple?: boolean }): unknown
 }
 

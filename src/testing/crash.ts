@@ -27,8 +27,10 @@ export const CRASH_POINTS = [
   'purge:before-commit',
   'purge:after-commit',
 ] as const
+/** One of `CRASH_POINTS`. */
 export type CrashPoint = (typeof CRASH_POINTS)[number]
 
+/** Where, at which passing, and how. */
 export interface Crash {
   readonly point: CrashPoint
   /** At which passing, counted from 1; default the first. */

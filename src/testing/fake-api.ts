@@ -23,6 +23,7 @@ export interface FakeEffect {
   readonly at: number
 }
 
+/** What it answers. */
 export interface FakeAnswer {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -41,6 +42,7 @@ export type FakeFault =
   | 'hang-after-effect'
   | (FakeAnswer & { readonly after?: 'effect' })
 
+/** Which API it plays. */
 export interface FakeApiOptions {
   /**
    * `client-id`: PUT path/ID, a second one is 409. `keyed`: the key of the `idempotency-key` header is remembered and its first
@@ -62,6 +64,7 @@ export interface FakeApiOptions {
   readonly answer?: (effect: FakeEffect) => FakeAnswer
 }
 
+/** A running fake, and what it has seen. */
 export interface FakeApi {
   /** `http://127.0.0.1:PORT` */
   readonly origin: string
@@ -74,6 +77,7 @@ export interface FakeApi {
   readonly canceled: ReadonlySet<string>
   /** What the next submissions meet, in order; those after them meet nothing. */
   failNext(...faults: readonly FakeFault[]): void
+  /** Ends it, and the calls that hang. */
   close(): Promise<void>
 }
 
@@ -83,6 +87,7 @@ interface Remembered {
   readonly answer: FakeAnswer
 }
 
+/** Listens on a free port of 127.0.0.1. */
 export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
   const {
     kind,

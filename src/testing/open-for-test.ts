@@ -5,6 +5,7 @@ import type { GivenTarget, PayloadsOf } from '../config/in-code.ts'
 import { composeOnceish } from '../onceish.ts'
 import { type Crash, type CrashPoint, crashSeams } from './crash.ts'
 
+/** What a test asks for besides. */
 export interface TestSettings {
   /** Where it crashes; absent: nowhere. */
   readonly crashAt?: CrashPoint | Crash

@@ -14,7 +14,7 @@ const REAL_STEP_MS = 5
 /** 2030-01-01: no test depends on the day it is run. */
 const START = Date.UTC(2030, 0, 1)
 
-/** @param options.startAt wall time in epoch ms. */
+/** A clock that stands at `startAt` (epoch ms; default 2030-01-01) until it is told to go. */
 export function virtualClock(options: { readonly startAt?: number } = {}): VirtualClock {
   let wall = options.startAt ?? START
   let monotonic = 0

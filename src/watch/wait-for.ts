@@ -6,6 +6,7 @@ import type { RequestState } from '../core/task-state.ts'
 import type { RequestView, Store } from '../store/store.ts'
 import type { CommitWatch } from './commits.ts'
 
+/** What is waited for, and how long. */
 export interface WaitOptions {
   /**
    * `submitted` (the default): the API has it, or it came to another end. `finished`: its task has ended too, where the

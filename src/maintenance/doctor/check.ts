@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts'
 import type { Environment } from '../../config/environment.ts'
 import type { DatabaseFacts, StoreInspection, WorkFacts } from '../../store/inspection.ts'
 
+/** One finding. */
 export interface Check {
   readonly name: string
   /** `warn`: a person should look. `fail`: it cannot work like this. */

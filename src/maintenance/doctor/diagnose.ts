@@ -20,6 +20,7 @@ const MACHINE_CHECKS = [
 const DATABASE_CHECKS = [checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
 const WORK_CHECKS = [checkRoutes, checkPauses, checkHeld, checkLeases, checkClosingWindows, checkWindows]
 
+/** What is looked into. */
 export interface DiagnoseOptions {
   readonly config: Config
   /** Looks at every page of the database, however large it is; default false. */
