@@ -45,6 +45,7 @@ export function openOnceish(options: OpenOptions): Promise<Onceish> {
 /** What tests may stand between. */
 export interface Seams {
   readonly probe?: StoreProbe
+  readonly openStore?: typeof openStore
   readonly store?: (store: Store) => Store
   readonly target?: (target: Target) => Target
   readonly random?: () => number
@@ -60,7 +61,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const random = seams.random ?? Math.random
   const config = configOf(options)
   const now = () => clock.wallNow()
-  const opened = await openStore(config.store, { create: options.create ?? true, now: now(), probe: seams.probe })
+  const opening = { create: options.create ?? true, now: now(), probe: seams.probe }
+  const opened = await (seams.openStore ?? openStore)(config.store, opening)
   const store = seams.store?.(opened) ?? opened
   const env = readEnvironment()
   const { namespace: ownNamespace } = await store.facts()

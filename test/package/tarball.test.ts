@@ -24,8 +24,10 @@ const read = (path: string) => readFileSync(join(folder, path), 'utf8')
 const specifiersOf = (text: string) =>
   [...text.matchAll(/(?:\bfrom |\bimport\()(['"])([^'"]+)\1/g)].map((m) => m[2] ?? '')
 
-test('it holds the build, what npm always adds, and the changelog', () => {
-  expect(readdirSync(folder).sort()).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'dist', 'package.json'])
+test('it holds the build, the presets, what npm always adds, and the changelog', () => {
+  const top = ['CHANGELOG.md', 'LICENSE', 'README.md', 'dist', 'fixtures', 'package.json']
+  expect(readdirSync(folder).sort()).toEqual(top)
+  expect(readdirSync(join(folder, 'fixtures'))).toEqual(['targets'])
 })
 
 test('the build holds modules, their maps and declarations, each with its source in this checkout', () => {

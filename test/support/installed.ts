@@ -59,15 +59,15 @@ function pack(): string {
   return join(tarballs, made.filename)
 }
 
-/** To be called in a test. */
-export function install(): Installed {
+/** @param also what the consumer has installed besides. To be called in a test. */
+export function install(also: readonly string[] = []): Installed {
   const folder = tempDir()
   const unpacked = join(folder, 'node_modules/onceish')
   mkdirSync(unpacked, { recursive: true })
   tarball ??= pack()
   execFileSync('tar', ['-xzf', tarball, '-C', unpacked, '--strip-components=1'])
   // README asks users of TypeScript for @types/node.
-  for (const name of [...dependenciesOf(unpacked), '@types/node']) link(folder, name)
+  for (const name of [...dependenciesOf(unpacked), '@types/node', ...also]) link(folder, name)
   linkBin(folder)
   const write = (name: string, content: string) => writeFileSync(join(folder, name), content)
   write('package.json', JSON.stringify(CONSUMER))

@@ -12,7 +12,8 @@ const PATIENCE_MS = 40_000
 
 /** A reader's folder, with a config that calls the local API and a file of requests. To be called in a test. */
 export function readersPlace(config: string, api: JobsApi): Installed {
-  const place = install()
+  // Whoever has a connection of their own has its types too.
+  const place = install(['@types/better-sqlite3'])
   place.write('onceish.config.yaml', api.standInFor(`${config}\n`))
   const lines = Array.from({ length: JOBS_FILE_LINES }, (_, n) => JSON.stringify({ payload: { n } }))
   place.write('jobs.ndjson', lines.join('\n'))

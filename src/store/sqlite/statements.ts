@@ -61,7 +61,8 @@ export const SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
   facts: row('SELECT schema_version, namespace, incarnation, high_water_at FROM store WHERE id = 1'),
-  // Rises strictly with every commit that claims, so that a store put back from a copy can be told.
+  // Rises strictly with every commit that claims, so that a store put back from a copy can be told; and with every other that
+  // moves a row, so that a clock set back afterwards is noticed.
   raiseHighWater: value(
     'UPDATE store SET high_water_at = MAX(high_water_at + 1, ?) WHERE id = 1 RETURNING high_water_at',
   ),

@@ -35,8 +35,9 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
   const claimed = claimReady(turn, lanes, input.claim.slots - recalls.length)
   const nextTokenAt = lanes.charge()
   const calls = [...recalls, ...claimed.calls]
-  if (calls.length > 0) sql.raiseHighWater.get(turn.word.now)
   const { investigations, toTrack, isFull } = leaseChecks(turn)
+  const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
+  if (!isIdle) sql.raiseHighWater.get(turn.word.now)
   const served = JSON.stringify(input.check.targets)
   return {
     settled: [...settled, ...claimed.dead],

@@ -1,0 +1,40 @@
+// Chance that can be played again: the same seed draws the same numbers, on every machine.
+
+export interface Chance {
+  /** 0 up to 1. */
+  next(): number
+  /** 0 up to `count` - 1. */
+  below(count: number): number
+  /** True in `share` of the cases. */
+  is(share: number): boolean
+  pick<T>(items: readonly T[]): T
+  /** One of the names, by their weights. */
+  weigh<Name extends string>(weights: Readonly<Record<Name, number>>): Name
+}
+
+/** Mulberry32: 32 bits of state are enough for a schedule. */
+export function createChance(seed: number): Chance {
+  let state = seed >>> 0
+  const next = () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+  const below = (count: number) => Math.floor(next() * count)
+  return {
+    next,
+    below,
+    is: (share) => next() < share,
+    pick: (items) => items[below(items.length)] as (typeof items)[number],
+    weigh: (weights) => {
+      const entries = Object.entries(weights) as [keyof typeof weights, number][]
+      let left = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
+      for (const [name, weight] of entries) {
+        left -= weight
+        if (left < 0) return name
+      }
+      return (entries.at(-1) as (typeof entries)[number])[0]
+    },
+  }
+}

@@ -1,0 +1,83 @@
+// The scheduler: whatever waits, waits here, and chance decides what goes on next. A step of a dead process never comes.
+import type { Clock } from '../../src/core/clock.ts'
+import type { Chance } from './chance.ts'
+
+/** One simulated process, from its start to its death. */
+export interface Life {
+  readonly name: string
+  isDead: boolean
+}
+
+interface Step {
+  /** Not before this true time. */
+  readonly at: number
+  /** Null: the world's own, which survives every process. */
+  readonly life: Life | null
+  readonly label: string
+  readonly run: () => void
+}
+
+export interface Schedule {
+  /** True time, in ms: what the API lives by, and every monotonic clock. */
+  now(): number
+  /** What the wall clocks say beside it. */
+  wallOffset: number
+  readonly trace: string[]
+  /** Waits for its turn; never comes back to a dead process. */
+  step(life: Life | null, label: string, afterMs?: number): Promise<void>
+  later(life: Life | null, label: string, afterMs: number, run: () => void): () => void
+  clockOf(life: Life): Clock
+  /** Runs one step that is due, or lets time pass to the next. @returns false where nothing waits. */
+  advance(): Promise<boolean>
+  pass(ms: number): void
+  note(what: string): void
+}
+
+/** Hops of the event loop after which everything that can go on by itself has. */
+const HOPS = 3
+
+export function createSchedule(chance: Chance, startAt: number): Schedule {
+  let time = startAt
+  let steps: Step[] = []
+  const trace: string[] = []
+  const schedule: Schedule = {
+    now: () => time,
+    wallOffset: 0,
+    trace,
+    note: (what) => void trace.push(`${time - startAt}: ${what}`),
+    later: (life, label, afterMs, run) => {
+      const step: Step = { at: time + afterMs, life, label, run }
+      steps.push(step)
+      return () => {
+        steps = steps.filter((other) => other !== step)
+      }
+    },
+    step: (life, label, afterMs = 0) =>
+      new Promise<void>((resolve) => {
+        schedule.later(life, label, afterMs, resolve)
+      }),
+    clockOf: (life) => ({
+      wallNow: () => time + schedule.wallOffset,
+      monotonicNow: () => time,
+      // A loop under load looks late: fewer, and more various, polls.
+      after: (ms, wake) => schedule.later(life, 'timer', ms + (ms >= 20 ? chance.below(200) : 0), wake),
+    }),
+    pass: (ms) => {
+      time += ms
+    },
+    advance: async () => {
+      steps = steps.filter(({ life }) => life === null || !life.isDead)
+      if (steps.length === 0) return false
+      const due = steps.filter(({ at }) => at <= time)
+      const step =
+        due.length > 0 ? chance.pick(due) : steps.reduce((first, other) => (other.at < first.at ? other : first))
+      time = Math.max(time, step.at)
+      steps = steps.filter((other) => other !== step)
+      if (step.label !== 'timer') schedule.note(`${step.life?.name ?? 'world'} ${step.label}`)
+      step.run()
+      for (let i = 0; i < HOPS; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+      return true
+    },
+  }
+  return schedule
+}
