@@ -24,11 +24,14 @@ function requestViolations(one: Owed, row: RequestDetail, api: ApiModel): string
   if (SETTLED.includes(row.state) && !effects.some(({ id }) => id === row.taskId)) {
     found.push(`${one.name} is ${row.state} as ${row.taskId}, which is none of its effects`)
   }
-  if (row.state === 'dead' && effects.length > 0 && row.orphans.length === 0 && !isKnownLate(row)) {
+  // A person's word wrote off what went before it.
+  const isWrittenOff = one.accepted > 0
+  if (row.state === 'dead' && !isWrittenOff && effects.length > 0 && row.orphans.length === 0 && !isKnownLate(row)) {
     found.push(`${one.name} is dead, and it happened`)
   }
   if (
     row.state === 'canceled' &&
+    !isWrittenOff &&
     effects.some(({ isCanceled }) => !isCanceled) &&
     row.orphans.length === 0 &&
     !isKnownLate(row)

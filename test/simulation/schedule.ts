@@ -29,7 +29,8 @@ export interface Schedule {
   clockOf(life: Life): Clock
   /** Runs one step that is due, or lets time pass to the next. @returns false where nothing waits. */
   advance(): Promise<boolean>
-  pass(ms: number): void
+  /** Processes are slow, the world is not: what it does in that time is done in it. */
+  pass(ms: number): Promise<void>
   note(what: string): void
 }
 
@@ -62,22 +63,41 @@ export function createSchedule(chance: Chance, startAt: number): Schedule {
       // A loop under load looks late: fewer, and more various, polls.
       after: (ms, wake) => schedule.later(life, 'timer', ms + (ms >= 20 ? chance.below(200) : 0), wake),
     }),
-    pass: (ms) => {
-      time += ms
+    pass: async (ms) => {
+      const until = time + ms
+      for (;;) {
+        const world = steps.filter(({ life, at }) => life === null && at <= until)
+        if (world.length === 0) break
+        await take(earliest(world))
+      }
+      time = until
     },
     advance: async () => {
+      // What an action set off goes on first, as far as it can by itself.
+      if (steps.length === 0) await hop()
       steps = steps.filter(({ life }) => life === null || !life.isDead)
       if (steps.length === 0) return false
       const due = steps.filter(({ at }) => at <= time)
-      const step =
-        due.length > 0 ? chance.pick(due) : steps.reduce((first, other) => (other.at < first.at ? other : first))
-      time = Math.max(time, step.at)
-      steps = steps.filter((other) => other !== step)
-      if (step.label !== 'timer') schedule.note(`${step.life?.name ?? 'world'} ${step.label}`)
-      step.run()
-      for (let i = 0; i < HOPS; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+      await take(due.length > 0 ? chance.pick(due) : earliest(steps))
       return true
     },
   }
+
+  async function take(step: Step): Promise<void> {
+    time = Math.max(time, step.at)
+    steps = steps.filter((other) => other !== step)
+    if (step.label !== 'timer') schedule.note(`${step.life?.name ?? 'world'} ${step.label}`)
+    step.run()
+    await hop()
+  }
+
   return schedule
+}
+
+async function hop(): Promise<void> {
+  for (let i = 0; i < HOPS; i++) await new Promise<void>((resolve) => setImmediate(resolve))
+}
+
+function earliest(steps: readonly Step[]): Step {
+  return steps.reduce((first, step) => (step.at < first.at ? step : first))
 }

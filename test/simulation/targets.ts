@@ -1,4 +1,6 @@
 // The five targets of the simulated world: their policies are the product's own, their calls are the model's.
+
+import type { Outcome } from '../../src/core/outcome.ts'
 import type { CodeTargetPolicy } from '../../src/index.ts'
 import type { Target } from '../../src/target/target.ts'
 import { type ApiModel, type Kind, TIMES } from './api-model.ts'
@@ -93,7 +95,12 @@ export function modelTarget(target: Target, place: Place): Target {
       }
       place.onCall('before', input.payload)
       onWritten?.()
-      return new Promise((resolve) => {
+      return new Promise((settle) => {
+        const callOff = () => {}
+        const resolve = (outcome: Outcome) => {
+          callOff()
+          settle(outcome)
+        }
         const unknown = (error: string) =>
           resolve({ kind: 'unknown', executed: false, retryAfterMs: null, evidence: { phase: 'unanswered', error } })
         schedule.note(`${life.name} writes the call for ${of} (${input.key?.slice(0, 8) ?? 'no key'})`)

@@ -31,6 +31,7 @@ export interface Stage {
 export interface Owed {
   readonly kind: Kind
   readonly hash: string
+  readonly payload: object
   readonly requestId: number
   /** As calls and effects name it. */
   readonly name: string
@@ -114,7 +115,7 @@ async function runSchedule(props: Props, seed: number, chaosSteps: number): Prom
   try {
     await world.begin()
     for (; steps < chaosSteps; steps++) await world.act(chance.weigh(ACTIONS))
-    world.calm()
+    await world.calm()
     for (let i = 0; ; i++, steps++) {
       if (i % 20 === 0 && (await world.isOver())) break
       if (i >= CALM_STEPS) {
@@ -136,7 +137,7 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
   const owed: Owed[] = []
   const workers: Worker[] = []
   const told: AttemptResult[] = []
-  const ids = new Map<number, string>()
+  const ids = new Map<number, string | null>()
   let lives = 0
   let crashes = 0
   let furthestOffset = 0
@@ -215,19 +216,18 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
     const kind = again?.kind ?? chance.pick(KINDS)
     const hash = again?.hash ?? `r${owed.length + 1}`
     const isPoison = again?.isPoison ?? chance.is(0.04)
-    const payload =
-      again === null ? { hash, ...(isPoison ? { fate: `kill ${chance.pick(['before', 'after'])}` } : {}) } : null
-    const known = again === null ? null : await operator?.get(again.requestId)
+    const fate = isPoison ? { fate: `kill ${chance.pick(['before', 'after'])}` } : {}
+    const payload = again?.payload ?? { hash, ...fate }
     const made = await operator?.enqueue({
       target: kind,
-      payload: payload ?? known?.payload ?? { hash },
+      payload,
       logicalHash: hash,
       priority: chance.below(3),
     })
     const isKnown = owed.some(({ requestId }) => requestId === made?.requestId)
     if (made !== undefined && !isKnown) {
       const name = nameOf({ logicalHash: hash, requestId: made.requestId })
-      owed.push({ kind, hash, requestId: made.requestId, name, isPoison, accepted: 0 })
+      owed.push({ kind, hash, payload, requestId: made.requestId, name, isPoison, accepted: 0 })
     }
     schedule.note(
       `enqueues ${hash} (${kind}${isPoison ? ', poison' : ''}): ${made?.deduplicated ? 'there already' : 'new'}`,
@@ -276,7 +276,7 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
       return schedule.note(`a person says that ${one.name} is ${taskId}`)
     }
     const result = await operator.resolve(one.requestId, { kind: 'retry_accepting_duplicates' }, word)
-    if (result.kind === 'applied') one.accepted += seen.taskState?.doubtfulAttempts.length ?? 1
+    if (result.kind === 'applied') one.accepted += Math.max(1, seen.taskState?.doubtfulAttempts.length ?? 1)
     schedule.note(`a person accepts a duplicate of ${one.name}: ${result.kind}`)
   }
 
@@ -311,21 +311,18 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
 
   async function goOn(): Promise<void> {
     if (isCalm && workers.every(({ life }) => life.isDead)) await start()
-    if (!(await schedule.advance())) schedule.pass(50)
+    if (!(await schedule.advance())) await schedule.pass(50)
     if (broken !== null) throw broken
-    await checkWriteOnce()
+    if (chance.is(0.1)) await checkWriteOnce()
   }
 
   /** A task id that was once written stays. */
   async function checkWriteOnce(): Promise<void> {
-    for (const { requestId, name } of owed) {
-      const before = ids.get(requestId)
-      if (before === undefined && !chance.is(0.05)) continue
-      const row = await store.get(requestId)
-      if (row?.state !== 'submitted') continue
-      if (before !== undefined && row.taskId !== before)
-        throw new Error(`${name} was task ${before} and is ${row.taskId}`)
-      if (row.taskId !== null) ids.set(requestId, row.taskId)
+    for (const { requestId, state, taskId } of await store.viewsOf(owed.map((one) => one.requestId))) {
+      if (state !== 'submitted') continue
+      const before = ids.get(requestId) ?? taskId
+      if (before !== taskId) throw new Error(`request ${requestId} was task ${before} and is ${taskId}`)
+      ids.set(requestId, taskId)
     }
   }
 
@@ -343,7 +340,7 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
       else if (action === 'enqueue' && owed.length < 5) await enqueue()
       else if (action === 'operate') await operate()
       else if (action === 'deliver again') await deliverAgain()
-      else if (action === 'pass time') schedule.pass(chance.pick([50, 400, 1600, 5000]))
+      else if (action === 'pass time') await schedule.pass(chance.pick([50, 400, 1600, 5000]))
       else if (action === 'jump') {
         const jump = Math.max(
           chance.pick([-600_000, -5000, -800, 800, 5000, 600_000]),
@@ -355,7 +352,8 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
       } else await goOn()
     },
     goOn,
-    calm: () => {
+    calm: async () => {
+      for (const kind of KINDS) await operator?.resume(kind)
       isCalm = true
       api.isCalm = true
       // Somebody sets the clocks right: none is behind what the store has seen.
@@ -364,7 +362,6 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
     },
     isOver: async () => {
       if (operator === null) return true
-      for (const kind of KINDS) await operator.resume(kind)
       const status = await operator.status()
       const { ready = 0, scheduled = 0, invoking = 0, unknown = 0 } = status.states
       return ready + scheduled + invoking + unknown === 0
