@@ -109,12 +109,8 @@ async function killWorker(
 
 test('killed after the claim’s commit, before the call: the opaque one was never made, and is held all the same', async () => {
   const one = await openCase('none')
-  const entry = fileURLToPath(new URL('./claim-and-die.ts', import.meta.url))
-  const worker = spawn(
-    process.execPath,
-    ['--import', 'jiti/register', entry, join(one.shop.folder, 'onceish.config.json')],
-    { stdio: 'inherit' },
-  )
+  const entry = fileURLToPath(new URL('./claim-and-die.mjs', import.meta.url))
+  const worker = spawn(process.execPath, [entry, join(one.shop.folder, 'onceish.config.json')], { stdio: 'inherit' })
   expect((await once(worker, 'exit'))[1]).toBe('SIGKILL')
   expect((await one.shop.json<{ states: object }>('status')).states).toEqual({ invoking: 4 })
   expect((await seen(one)).calls).toEqual([])

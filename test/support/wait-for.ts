@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const POLL_MS = 15
+/** For what takes a second on an idle machine: what a busy one needs is no finding. */
+const PATIENCE_MS = 20_000
 
 /**
  * @returns the first truthy value that `condition` gives.
@@ -11,7 +13,7 @@ export async function waitFor<T>(
   condition: () => T | Promise<T>,
   options: { timeoutMs?: number; what: string },
 ): Promise<Exclude<Awaited<T>, false | null | undefined | 0 | ''>> {
-  const timeoutMs = options.timeoutMs ?? 5000
+  const timeoutMs = options.timeoutMs ?? PATIENCE_MS
   const endsAt = performance.now() + timeoutMs
   let lastError: unknown
   for (;;) {
