@@ -186,12 +186,12 @@ test('a payload that does not fit is refused inside the transaction, and so is a
 
 test('a process that is killed between the enqueue and its commit leaves neither, after it leaves both', async () => {
   const { path, once, db } = await shop()
-  const script = fileURLToPath(new URL('./order-and-die.ts', import.meta.url))
+  const script = fileURLToPath(new URL('./order-and-die.mjs', import.meta.url))
   for (const [order, moment] of [
     [1, 'before'],
     [2, 'after'],
   ] as const) {
-    const child = spawn(process.execPath, ['--import', 'jiti/register', script, path, String(order), moment], {
+    const child = spawn(process.execPath, [script, path, String(order), moment], {
       stdio: 'inherit',
     })
     const [, signal] = await eventOf(child, 'exit')

@@ -6,6 +6,8 @@ import type { Chance } from './chance.ts'
 export interface Life {
   readonly name: string
   isDead: boolean
+  /** Stopped, as by SIGSTOP or a blocked loop, until this true time. */
+  stalledUntil: number
 }
 
 interface Step {
@@ -77,14 +79,14 @@ export function createSchedule(chance: Chance, startAt: number): Schedule {
       if (steps.length === 0) await hop()
       steps = steps.filter(({ life }) => life === null || !life.isDead)
       if (steps.length === 0) return false
-      const due = steps.filter(({ at }) => at <= time)
+      const due = steps.filter((step) => comesAt(step) <= time)
       await take(due.length > 0 ? chance.pick(due) : earliest(steps))
       return true
     },
   }
 
   async function take(step: Step): Promise<void> {
-    time = Math.max(time, step.at)
+    time = Math.max(time, comesAt(step))
     steps = steps.filter((other) => other !== step)
     if (step.label !== 'timer') schedule.note(`${step.life?.name ?? 'world'} ${step.label}`)
     step.run()
@@ -98,6 +100,10 @@ async function hop(): Promise<void> {
   for (let i = 0; i < HOPS; i++) await new Promise<void>((resolve) => setImmediate(resolve))
 }
 
+function comesAt({ at, life }: Step): number {
+  return Math.max(at, life?.stalledUntil ?? 0)
+}
+
 function earliest(steps: readonly Step[]): Step {
-  return steps.reduce((first, step) => (step.at < first.at ? step : first))
+  return steps.reduce((first, step) => (comesAt(step) < comesAt(first) ? step : first))
 }

@@ -51,10 +51,11 @@ const CALM_STEPS = 6000
  */
 const SETBACK_MS = -1000
 
-type Action = 'go on' | 'kill' | 'start' | 'jump' | 'enqueue' | 'operate' | 'deliver again' | 'pass time'
+type Action = 'go on' | 'kill' | 'stall' | 'start' | 'jump' | 'enqueue' | 'operate' | 'deliver again' | 'pass time'
 const ACTIONS: Readonly<Record<Action, number>> = {
   'go on': 100,
   kill: 3,
+  stall: 2,
   start: 6,
   jump: 0.7,
   enqueue: 2,
@@ -143,7 +144,7 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
   let furthestOffset = 0
   let isCalm = false
   let broken: unknown = null
-  const lone: Life = { name: 'operator', isDead: false }
+  const lone: Life = { name: 'operator', isDead: false, stalledUntil: 0 }
   let operator: Onceish | null = null
 
   function open(life: Life): Promise<Onceish> {
@@ -198,10 +199,16 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
     schedule.note(`${life.name} is killed`)
   }
 
+  function stall(life: Life): void {
+    const ms = chance.pick([400, 1800, 4000])
+    life.stalledUntil = schedule.now() + ms
+    schedule.note(`${life.name} is stopped for ${ms} ms`)
+  }
+
   async function start(): Promise<void> {
     const alive = workers.filter(({ life }) => !life.isDead)
     if (alive.length >= 2) return
-    const life: Life = { name: `w${lives + 1}`, isDead: false }
+    const life: Life = { name: `w${lives + 1}`, isDead: false, stalledUntil: 0 }
     schedule.note(`${life.name} starts`)
     const once = await open(life)
     workers.push({ life, once })
@@ -336,6 +343,7 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
     act: async (action: Action) => {
       const alive = workers.filter(({ life }) => !life.isDead)
       if (action === 'kill' && alive.length > 0) kill(chance.pick(alive).life)
+      else if (action === 'stall' && alive.length > 0) stall(chance.pick(alive).life)
       else if (action === 'start') await start()
       else if (action === 'enqueue' && owed.length < 5) await enqueue()
       else if (action === 'operate') await operate()

@@ -2,7 +2,7 @@
 // enqueue-in.test.ts.
 import Database from 'better-sqlite3'
 import { z } from 'zod'
-import { defineTarget, openOnceish } from '../../src/index.ts'
+import { defineTarget, openOnceish } from '../../dist/index.js'
 
 const [path = '', order = '', moment] = process.argv.slice(2)
 const target = defineTarget({
