@@ -18,16 +18,16 @@ beforeAll(async () => {
 afterAll(() => api.stop())
 
 test('purging without a pause beside a worker loses nothing, takes no doubt, and stalls nobody', async () => {
-  const requests = 1500
+  const requests = 400
   const renders = { submit: { timeoutMs: 30_000 }, idempotency: { margin: '31s' }, retry: { maxAttempts: 2 } }
   const messages = { submit: { timeoutMs: 30_000 } }
   const shop = openShop(configFor(api.origin, { worker: { leaseMs: 40_000 }, targets: { renders, messages } }))
-  const lines = Array.from({ length: requests }, (_, n) => JSON.stringify({ payload: { n: `purged-${n}` } }))
-  shop.write('jobs.ndjson', lines.join('\n'))
-  await shop.run('enqueue', '--target', 'renders', '--file', 'jobs.ndjson')
-  for (let n = 0; n < 3; n++) {
-    await shop.run('enqueue', '--target', 'messages', '--payload', `{"n":"doubt-${n}","fault":"cut"}`)
-  }
+  const lines = [
+    ...Array.from({ length: requests }, (_, n) => ({ target: 'renders', payload: { n: `purged-${n}` } })),
+    ...[0, 1, 2].map((n) => ({ target: 'messages', payload: { n: `doubt-${n}`, fault: 'cut' } })),
+  ]
+  shop.write('jobs.ndjson', lines.map((line) => JSON.stringify(line)).join('\n'))
+  await shop.run('enqueue', '--file', 'jobs.ndjson')
   const worker = shop.start('work', '--drain', '--json')
   const store = await openStore(join(shop.folder, 'onceish.db'), { create: false, now: Date.now() })
   let purged = 0
