@@ -38,21 +38,6 @@ export type PayloadsOf<Targets extends readonly GivenTarget[]> = {
 
 /** @param given nothing but the options of a config. @throws OnceishError CONFIG_INVALID */
 export function configInCode(given: TargetsInCode<readonly GivenTarget[]>, baseDir: string): Config {
-  return parseConfig({ ...given, targets: byName(given.targets) }, { path: null, baseDir })
-}
-
-function byName(targets: readonly GivenTarget[]): Record<string, GivenTarget> {
-  if (!Array.isArray(targets)) throw new OnceishError('CONFIG_INVALID', 'targets: expected a list of targets')
-  const named: Record<string, GivenTarget> = Object.create(null)
-  targets.forEach((target: GivenTarget | null | undefined, i) => {
-    const name = target?.name
-    if (typeof name !== 'string') {
-      throw new OnceishError('CONFIG_INVALID', `targets[${i}] is no target: make it with defineTarget or httpTarget`)
-    }
-    if (name in named) {
-      throw new OnceishError('CONFIG_INVALID', `two targets are named "${name}": each needs a name of its own`)
-    }
-    named[name] = target as GivenTarget
-  })
-  return named
+  if (!Array.isArray(given.targets)) throw new OnceishError('CONFIG_INVALID', 'targets: expected a list of targets')
+  return parseConfig(given, { path: null, baseDir })
 }

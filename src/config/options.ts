@@ -7,7 +7,7 @@ import type { PayloadSchema } from '../core/payload-schema.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { Config } from './config.ts'
 import { configInvalid, type Fault, faultsOf } from './faults.ts'
-import { checkTarget, type ReadTarget } from './read-target.ts'
+import { checkTarget, namedTargets, type ReadTarget } from './read-target.ts'
 import { leaseFaults, type TimedCall } from './safety.ts'
 import { duration, section, whole } from './schema-parts.ts'
 import type { TargetDefinition } from './target-definition.ts'
@@ -42,7 +42,8 @@ export interface ConfigPlace {
 }
 
 /** @returns the config, frozen. Throws OnceishError CONFIG_INVALID with every fault, a line each. */
-export function parseConfig(raw: unknown, place: ConfigPlace): Config {
+export function parseConfig(written: unknown, place: ConfigPlace): Config {
+  const raw = withNamedTargets(written)
   const parsed = optionsSchema.safeParse(raw ?? {}, { reportInput: true })
   const optionFaults = parsed.success ? [] : faultsOf(parsed.error)
   const targets = Object.entries(sectionOf(raw, 'targets')).map(([name, written]) => checkTarget(name, written))
@@ -66,6 +67,12 @@ export function parseConfig(raw: unknown, place: ConfigPlace): Config {
     codeTargets: Object.freeze(Object.fromEntries(codes.map((code) => [code.name, code]))),
     payloads: Object.freeze(Object.fromEntries(targets.flatMap(payloadEntry))),
   })
+}
+
+/** A program may give its targets as a list. */
+function withNamedTargets(written: unknown): unknown {
+  const targets = (written as { readonly targets?: unknown } | null | undefined)?.targets
+  return Array.isArray(targets) ? { ...(written as object), targets: namedTargets(targets) } : written
 }
 
 /** Judged although other options may be faulty. */

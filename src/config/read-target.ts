@@ -1,5 +1,6 @@
 // One target of a config, as data, in code, or as data given in code: what it says, and all that is wrong with it.
 import type { z } from 'zod'
+import { OnceishError } from '../core/errors.ts'
 import type { PayloadSchema } from '../core/payload-schema.ts'
 import type { CodeTarget } from './code-target.ts'
 import { type CodeTargetDefinition, isPayloadSchema, NO_SCHEMA, readCodeTarget } from './code-target-schema.ts'
@@ -27,6 +28,8 @@ export function checkTarget(name: string, raw: unknown): ReadTarget {
     const message = 'expected a name of letters, digits, ".", "_" and "-", at most 100, not beginning with a mark'
     return { ...nothing, faults: [{ path: base, message }] }
   }
+  if (isUnmade(raw))
+    return { ...nothing, faults: [{ path: base, message: 'has a function invoke: make it with defineTarget' }] }
   if (!isGiven(raw)) return { ...nothing, ...checkDescribed(name, raw) }
   if (raw.name !== name) return { ...nothing, faults: [{ path: base, message: `is a target named "${raw.name}"` }] }
   if (raw.kind === 'code') return { ...nothing, ...checkCoded(name, raw) }
@@ -34,6 +37,10 @@ export function checkTarget(name: string, raw: unknown): ReadTarget {
   if (raw.payload === null || isPayloadSchema(raw.payload))
     return { ...nothing, described, payload: raw.payload, faults }
   return { ...nothing, described, faults: [...faults, { path: `${base}.payload`, message: NO_SCHEMA }] }
+}
+
+function isUnmade(raw: unknown): boolean {
+  return typeof (raw as { invoke?: unknown } | null)?.invoke === 'function'
 }
 
 /** Made by `defineTarget` or `httpTarget`. */
@@ -98,4 +105,19 @@ function without(value: unknown, path: readonly PropertyKey[]): unknown {
 
 function placed(base: string, faults: readonly Fault[]): Fault[] {
   return faults.map(({ path, message }) => ({ path: `${base}.${path}`, message }))
+}
+
+/** By name, where a program gave a list. @throws OnceishError CONFIG_INVALID */
+export function namedTargets(targets: readonly unknown[]): Record<string, unknown> {
+  const named: Record<string, unknown> = Object.create(null)
+  targets.forEach((target, i) => {
+    if (!isGiven(target) || typeof target.name !== 'string') {
+      throw new OnceishError('CONFIG_INVALID', `targets[${i}] is no target: make it with defineTarget or httpTarget`)
+    }
+    if (target.name in named) {
+      throw new OnceishError('CONFIG_INVALID', `two targets are named "${target.name}": each needs a name of its own`)
+    }
+    named[target.name] = target
+  })
+  return named
 }

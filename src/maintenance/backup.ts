@@ -29,6 +29,7 @@ export async function backup(store: Store, to: string, options: BackupOptions = 
   try {
     const copy = await store.backup(partial, options)
     await sync(partial)
+    await refuseTaken(store, path)
     await giveName(partial, path)
     await sync(dirname(path))
     return await report(path, copy, startedAt)
@@ -53,7 +54,10 @@ async function refuseTaken(store: Store, path: string): Promise<void> {
   if (own.includes(path)) {
     throw new OnceishError('FILE_EXISTS', `${path} is the store itself, or a name of its own: name another file`)
   }
-  if ((await lstat(path).catch(() => null)) !== null) throw taken(path)
+  for (const file of store.filesOf(path)) {
+    // A log that another database left beside it would be taken for its own, and change it.
+    if ((await lstat(file).catch(() => null)) !== null) throw taken(file)
+  }
 }
 
 function taken(path: string): OnceishError {

@@ -72,7 +72,7 @@ export async function purge({ store, now, actor, keepPayloadMs }: Purge, options
     done = batch.done || lastId >= highestId
     options.onProgress?.({ purged, lastId, highestId })
   }
-  const payloads = await dropPayloads(store, keepPayloadMs, word)
+  const payloads = await dropPayloads(store, keepPayloadMs, scope.targets, word)
   return { purged, byState, kept, payloads, ms: Math.round(performance.now() - startedAt) }
 }
 
@@ -105,9 +105,15 @@ const WAYS: Readonly<Record<string, string>> = {
   scheduled: '"onceish cancel" them first',
 }
 
-async function dropPayloads(store: Store, keepPayloadMs: Purge['keepPayloadMs'], word: PurgeWord): Promise<number> {
+async function dropPayloads(
+  store: Store,
+  keepPayloadMs: Purge['keepPayloadMs'],
+  targets: readonly string[] | null,
+  word: PurgeWord,
+): Promise<number> {
   let payloads = 0
   for (const [target, keepMs] of Object.entries(keepPayloadMs)) {
+    if (targets !== null && !targets.includes(target)) continue
     for (let done = false; !done; ) {
       const step = await resting(word, () => store.dropKeptPayloads(target, word.now - keepMs, word))
       payloads += step.dropped

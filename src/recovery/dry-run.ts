@@ -60,6 +60,11 @@ async function explain(
   const { verdict } = await reconcile(investigation, { isDryRun: true })
   const why = verdict.kind === 'adopt' ? `task ${verdict.taskId}` : verdict.reason
   const isOlder = investigation.row.targetVersion !== present.version
-  const told = isOlder ? `${why} (by the description of its call: the config has changed since)` : why
+  const isMissing = verdict.kind === 'hold' && verdict.reason === 'description_missing'
+  const told = isMissing
+    ? `${why}: called by version ${investigation.row.targetVersion}, here is ${present.version}; recover with that version first`
+    : isOlder
+      ? `${why} (by the description of its call: the config has changed since)`
+      : why
   return { ...line, would: verdict.kind, why: told, nextAt: verdict.kind === 'later' ? verdict.at : null }
 }

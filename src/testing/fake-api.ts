@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Clock, systemClock } from '../core/clock.ts'
+import { isOnceishError, OnceishError } from '../core/errors.ts'
 
 /** One submission as it arrived. */
 export interface FakeCall {
@@ -87,8 +88,9 @@ interface Remembered {
   readonly answer: FakeAnswer
 }
 
-/** Listens on a free port of 127.0.0.1. */
+/** Listens on a free port of 127.0.0.1. @throws OnceishError USAGE */
 export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
+  if (!Object.hasOwn(KEYS, options.kind)) throw unknownWord('kind', options.kind, Object.keys(KEYS))
   const {
     kind,
     path = '/v1/jobs',
@@ -143,7 +145,9 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
     const id = kind === 'client-id' && call.key !== null ? call.key : `task-${effects.length + 1}`
     const effect = { id, key: call.key, call, at: clock.wallNow() }
     effects.push(effect)
-    return answerOf(effect)
+    const answer = answerOf(effect)
+    if (typeof answer?.status !== 'number') throw new OnceishError('USAGE', 'answer gives { status, headers?, body }')
+    return answer
   }
 
   function view({ id, key }: FakeEffect) {
@@ -170,7 +174,10 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
   }
 
   const server = createServer((request, response) => {
-    serve(request, response).catch(() => response.destroy()) // the caller left before its call was whole
+    // The caller left before its call was whole, or `answer` gave none: that is told as what it is.
+    serve(request, response).catch((error: unknown) =>
+      isOnceishError(error) ? send(response, { status: 500, body: error.message }) : response.destroy(),
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -180,6 +187,7 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
     calls,
     effects,
     failNext: (...next) => {
+      for (const fault of next) if (!isFault(fault)) throw unknownWord('fault', fault, FAULTS)
       faults.push(...next)
     },
     canceled,
@@ -189,6 +197,16 @@ export async function startFakeApi(options: FakeApiOptions): Promise<FakeApi> {
         server.closeAllConnections()
       }),
   }
+}
+
+const FAULTS = ['none', 'reset-before-effect', 'reset-after-effect', 'cut-after-effect', 'hang-after-effect']
+
+function isFault(fault: unknown): boolean {
+  return typeof fault === 'string' ? FAULTS.includes(fault) : typeof (fault as FakeAnswer | null)?.status === 'number'
+}
+
+function unknownWord(what: string, given: unknown, known: readonly string[]): OnceishError {
+  return new OnceishError('USAGE', `${JSON.stringify(given)} is no ${what}: it is one of ${known.join(', ')}`)
 }
 
 const NOT_FOUND: FakeAnswer = { status: 404, body: { error: 'not found' } }

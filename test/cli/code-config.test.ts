@@ -48,6 +48,16 @@ test('a target in code is shown, takes what its schema takes, and is worked', as
   const worked = await cli(['work', '--drain', '--targets', 'coded', '--json'])
   expect(worked.code).toBe(3)
   expect(JSON.parse(worked.stdout)).toMatchObject({ states: { submitted: 1, dead: 1 }, calls: 2 })
+  await cli(['retry', '2'])
+  const checks = linesOf((await cli(['doctor', '--json'])).stdout).flat() as { name: string; ok: string }[]
+  expect(checks.find(({ name }) => name === 'unroutable')).toMatchObject({ ok: 'ok' })
+})
+
+test('a list of targets will do too', async () => {
+  const { cli, write } = workspace(null)
+  const list = CONFIG.replace('targets: {', 'targets: [').replace('coded: defineTarget', 'defineTarget')
+  write('onceish.config.ts', list.replace(/ {4}described:[^\n]*\n {2}\},/, '  ],'))
+  expect(linesOf((await cli(['targets', '--json'])).stdout)).toMatchObject([{ target: 'coded', version: '7' }])
 })
 
 test('a name that is not its own is a fault of the config', async () => {

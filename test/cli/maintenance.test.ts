@@ -2,7 +2,7 @@
 import { chmodSync, existsSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { type Onceish, openOnceish } from '../../src/onceish.ts'
+import { type Onceish, openOnceish } from '../../src/index.ts'
 import { configFor } from '../support/api.ts'
 import { linesOf, NOWHERE, type Workspace, workspace } from '../support/run-cli.ts'
 

@@ -204,6 +204,7 @@ test.each([
   ['no targets', { store: 'x.db' }],
   ['no list of targets', { store: 'x.db', targets: {} }],
   ['no target', { store: 'x.db', targets: [null] }],
+  ['a target that was not made', { config: { targets: { x: { name: 'x', invoke: () => ({ taskId: 't' }) } } } }],
 ])('%s is a fault of the config, not of ours', async (_, options) => {
   await expect(openOnceish(options as never)).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
 })

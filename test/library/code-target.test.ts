@@ -130,6 +130,7 @@ test.each<[string, () => unknown, string]>([
   )
   expect(request).toMatchObject({ state: 'held', attempts: 1 })
   expect(request.taskState).toMatchObject({ executed: true, evidence: { note } })
+  expect(request.lastError).toContain(note)
   expect(calls).toBe(1)
 })
 

@@ -3,16 +3,19 @@ import { chmodSync, closeSync, openSync, writeFileSync, writeSync } from 'node:f
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { defineTarget } from '../../src/config/code-target.ts'
 import { parseConfig } from '../../src/config/options.ts'
 import { definitionVersion } from '../../src/config/policy.ts'
 import type { TaskState } from '../../src/core/task-state.ts'
 import type { Check, DoctorFacts } from '../../src/maintenance/doctor/check.ts'
 import { checksOf, diagnose } from '../../src/maintenance/doctor/diagnose.ts'
 import type { DatabaseFacts, FolderFacts, StoreInspection, WorkFacts } from '../../src/store/inspection.ts'
-import { openWorld } from '../support/store.ts'
+import type { TargetStatus } from '../../src/store/store.ts'
+import { OPAQUE, openWorld } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { requestsFrom } from './requests.ts'
 
+const ANYTHING = { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } } as const
 const NOW = 1_000_000_000
 const MIB = 1_048_576
 const KEYED = {
@@ -99,12 +102,27 @@ const earlier = (change: object) => ({ ...present().definition, ...change })
 const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving' }
 const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
 
+test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
+  const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })
+  const config = parseConfig({ store: '/data/jobs.db', targets: [target] }, { path: null, baseDir: '/' })
+  const description = JSON.stringify({ kind: 'code', name: 'render', version: '1', policy: OPAQUE })
+  const row = { requestId: 7, target: 'render', state: 'unknown', idempotencyKey: null, nextCheckAt: NOW } as TaskState
+  const status = { targets: { render: { states: { unknown: 1 } } as TargetStatus } }
+  const checks = checksOf({ ...factsOf({ status, work: { doubt: [{ row, description }] } }), config })
+  const found = Object.fromEntries(checks.map((check) => [check.name, check]))
+  expect(found['unroutable']).toMatchObject({ ok: 'ok' })
+  expect(found['code_versions']).toMatchObject({
+    ok: 'warn',
+    found: expect.stringContaining('request 7 of render was called by version 1, the config has 2'),
+  })
+})
+
 test('where all is well every check says so, and none has advice', () => {
   const checks = checksOf(factsOf({}))
   expect(checks.filter(({ ok, advice }) => ok !== 'ok' || advice !== null)).toEqual([])
   expect(checks.map(({ name }) => name)).toEqual([
     'versions', 'environment', 'file_system', 'disk_space', 'permissions', 'database', 'journal', 'clock', 'log', 'size',
-    'integrity', 'unroutable', 'paused', 'held', 'leases', 'closing_windows', 'windows',
+    'integrity', 'unroutable', 'paused', 'held', 'leases', 'code_versions', 'closing_windows', 'windows',
   ]) // biome-ignore format: one name after another reads best
 })
 

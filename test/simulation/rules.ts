@@ -96,9 +96,9 @@ export const RULES: readonly Rule[] = [
     what: 'a request that kills its worker every time comes to an end',
     patches: [
       {
-        file: 'store/sqlite/statements.js',
-        find: 'attempt = attempt + 1, attempts = attempts + 1,',
-        replace: 'attempt = attempt + 1,',
+        file: 'core/reconciliation.js',
+        find: 'const patch = { attempts: row.attempts + 1, doubtfulAttempts',
+        replace: 'const patch = { attempts: row.attempts, doubtfulAttempts',
       },
     ],
     seed: 0,

@@ -80,7 +80,7 @@ test('a version 1 file is brought up once, and no row of it changes', async () =
   const path = writeVersion1()
   const before = contents(path)
   for (let opened = 0; opened < 2; opened++) {
-    const store = await openStore(path, { create: false, now: 1_000_000 })
+    const store = await openStore(path, { create: true, now: 1_000_000 })
     expect(await store.facts()).toMatchObject({
       schemaVersion: SCHEMA_VERSION,
       incarnation: 'incarnation',
@@ -111,7 +111,17 @@ test('and its work goes on: calls, dedupe, doubt and purge', async () => {
 
 test('three that open it at once bring it up once', async () => {
   const path = writeVersion1()
-  const stores = await Promise.all([1, 2, 3].map(() => openStore(path, { create: false, now: 1_000_000 })))
+  const stores = await Promise.all([1, 2, 3].map(() => openStore(path, { create: true, now: 1_000_000 })))
   for (const store of stores) expect(await store.facts()).toMatchObject({ schemaVersion: SCHEMA_VERSION })
   for (const store of stores) await store.close()
+})
+
+test('whoever only looks brings nothing up: workers of the older onceish would stop', async () => {
+  const path = writeVersion1()
+  const before = contents(path)
+  await expect(openStore(path, { create: false, now: 1 })).rejects.toMatchObject({
+    code: 'STORE_SCHEMA_OLDER',
+    message: expect.stringContaining('onceish migrate'),
+  })
+  expect(contents(path)).toEqual(before)
 })

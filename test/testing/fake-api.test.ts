@@ -78,6 +78,13 @@ test('a cancel is no effect, and shows; what is neither is not found', async () 
   expect([...api.canceled]).toEqual(['task-1'])
 })
 
+test('a kind or a fault that is none is refused by its name', async () => {
+  const none = expect.objectContaining({ code: 'USAGE' })
+  await expect(startFakeApi({ kind: 'idempotent' as never })).rejects.toEqual(none)
+  const api = await start({ kind: 'opaque' })
+  expect(() => api.failNext('boom' as never)).toThrow(none)
+})
+
 test('a call that hangs has had its effect, and closing ends it', async () => {
   const api = await startFakeApi({ kind: 'opaque' })
   api.failNext('hang-after-effect')

@@ -7,7 +7,15 @@ import { inspectStore } from '../../store/open-store.ts'
 import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
 import { checkClock, checkDatabase, checkIntegrity, checkJournal, checkLog, checkSize } from './database.ts'
 import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
-import { checkClosingWindows, checkHeld, checkLeases, checkPauses, checkRoutes, checkWindows } from './work.ts'
+import {
+  checkClosingWindows,
+  checkCodeVersions,
+  checkHeld,
+  checkLeases,
+  checkPauses,
+  checkRoutes,
+  checkWindows,
+} from './work.ts'
 
 const MACHINE_CHECKS = [
   checkVersions,
@@ -18,7 +26,15 @@ const MACHINE_CHECKS = [
   checkDatabase,
 ]
 const DATABASE_CHECKS = [checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
-const WORK_CHECKS = [checkRoutes, checkPauses, checkHeld, checkLeases, checkClosingWindows, checkWindows]
+const WORK_CHECKS = [
+  checkRoutes,
+  checkPauses,
+  checkHeld,
+  checkLeases,
+  checkCodeVersions,
+  checkClosingWindows,
+  checkWindows,
+]
 
 /** What is looked into. */
 export interface DiagnoseOptions {

@@ -1,4 +1,5 @@
 // Checks of what is owed: what nobody serves, what waits for a person, and doubt that is running out of time.
+import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
 import { formatDuration } from '../../config/duration.ts'
 import { definitionVersion, policyOf } from '../../config/policy.ts'
 import type { TargetDefinition } from '../../config/target-definition.ts'
@@ -16,9 +17,7 @@ function owedBy({ status }: WorkFacts, target: string): number {
 }
 
 export function checkRoutes({ work, config, next }: WorkView): Check {
-  const strays = Object.keys(work.status.targets).filter(
-    (name) => !Object.hasOwn(config.targets, name) && owedBy(work, name) > 0,
-  )
+  const strays = Object.keys(work.status.targets).filter((name) => !isTargetOf(config, name) && owedBy(work, name) > 0)
   if (strays.length === 0) return ok('unroutable', 'every row belongs to a target of the config')
   const rows = strays.reduce((sum, name) => sum + owedBy(work, name), 0)
   return warn(
@@ -29,7 +28,7 @@ export function checkRoutes({ work, config, next }: WorkView): Check {
 }
 
 export function checkPauses({ work, config, next }: WorkView): Check {
-  const paused = Object.keys(config.targets).filter((name) => work.status.targets[name]?.paused)
+  const paused = targetNames(config).filter((name) => work.status.targets[name]?.paused)
   if (paused.length === 0) return ok('paused', 'no target is paused')
   const found = paused.map((name) => {
     const { pausedBy, pauseReason } = work.status.targets[name] ?? {}
@@ -50,7 +49,7 @@ const OVERDUE_MS = 60_000
 export function checkLeases({ work, config, now, next }: WorkView): Check {
   const overdue = work.doubt.filter(({ row }) => {
     const dueAt = row.state === 'invoking' ? row.leaseUntil : row.state === 'unknown' ? row.nextCheckAt : null
-    const isServed = Object.hasOwn(config.targets, row.target) && !work.status.targets[row.target]?.paused
+    const isServed = isTargetOf(config, row.target) && !work.status.targets[row.target]?.paused
     return isServed && dueAt !== null && now - dueAt > OVERDUE_MS
   })
   const [first] = overdue
@@ -90,16 +89,56 @@ function closesAt(
 
 /** Doubt is judged by the stricter of the description that made it and the present one. */
 function policyInDoubt({ config }: WorkView, target: string, description: string | null): TargetPolicy | null {
-  const present = config.targets[target]
+  const present = presentPolicy(config, target)
   const frozen = description === null ? null : readPolicy(description)
-  if (present === undefined) return frozen
-  return frozen === null ? policyOf(present) : stricterPolicy(frozen, policyOf(present))
+  if (present === null) return frozen
+  return frozen === null ? present : stricterPolicy(frozen, present)
+}
+
+function presentPolicy(config: Config, target: string): TargetPolicy | null {
+  const described = config.targets[target]
+  return described === undefined ? (config.codeTargets[target]?.policy ?? null) : policyOf(described)
+}
+
+/** What is stored of a target in code. */
+interface StoredCode {
+  readonly kind: 'code'
+  readonly version: string
+  readonly policy: TargetPolicy
+}
+
+function codeOf(description: string | null): StoredCode | null {
+  try {
+    const stored = JSON.parse(description ?? 'null') as Partial<StoredCode> | null
+    return stored?.kind === 'code' ? (stored as StoredCode) : null
+  } catch {
+    return null
+  }
+}
+
+/** Doubt that was made by code which the config no longer has: whatever worker comes first holds it. */
+export function checkCodeVersions({ work, config, next }: WorkView): Check {
+  const stray = work.doubt.flatMap(({ row, description }) => {
+    const present = config.codeTargets[row.target]
+    const stored = codeOf(description)
+    if (present === undefined || stored === null || stored.version === present.version) return []
+    return [
+      `request ${row.requestId} of ${row.target} was called by version ${stored.version}, the config has ${present.version}`,
+    ]
+  })
+  if (stray.length === 0) return ok('code_versions', 'nothing in doubt was called by code that is not loaded')
+  return warn(
+    'code_versions',
+    stray.slice(0, 5).join('; '),
+    `run "onceish recover" with that version before a worker of this one starts; what is held already: ${next('list --state held')}`,
+  )
 }
 
 /** Null where this release cannot read it. */
 function readPolicy(description: string): TargetPolicy | null {
   try {
-    return policyOf(JSON.parse(description) as TargetDefinition)
+    const stored = JSON.parse(description) as TargetDefinition | StoredCode
+    return 'kind' in stored ? stored.policy : policyOf(stored)
   } catch {
     return null
   }
@@ -107,9 +146,10 @@ function readPolicy(description: string): TargetPolicy | null {
 
 export function checkWindows(view: WorkView): Check {
   const { config } = view
-  const present = Object.values(config.targets).flatMap((target) => {
-    const why = windowFault(policyOf(target), config.worker.leaseMs, { judgesRetries: false })
-    return why === null ? [] : [`${target.name}: ${why}`]
+  const present = targetNames(config).flatMap((name) => {
+    const policy = presentPolicy(config, name)
+    const why = policy === null ? null : windowFault(policy, config.worker.leaseMs, { judgesRetries: false })
+    return why === null ? [] : [`${name}: ${why}`]
   })
   const frozen = new Set(view.work.doubt.flatMap((doubt) => earlierFault(view, doubt)))
   const faults = [...present, ...frozen]

@@ -36,8 +36,15 @@ export async function inspectSqlite(path: string, options: InspectOptions): Prom
     folder: await folderFacts(dirname(absolute)),
     files: files.filter((file) => file !== null),
     engine: `SQLite ${sqliteVersion()}`,
-    database: files[0] === null ? { kind: 'missing' } : inspectDatabase(absolute, options),
+    database: databaseOf(absolute, files[0] ?? null, options),
   }
+}
+
+/** Where we may not write, opening it would leave a log of ours that its owner cannot use. */
+function databaseOf(path: string, file: FileFacts | null, options: InspectOptions): DatabaseInspection {
+  if (file === null) return { kind: 'missing' }
+  if (file.isWritable) return inspectDatabase(path, options)
+  return { kind: 'unreadable', code: 'STORE_UNWRITABLE', message: `${path} is not ours to write: it was not opened` }
 }
 
 async function fileFacts(path: string): Promise<FileFacts | null> {

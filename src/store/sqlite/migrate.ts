@@ -29,6 +29,15 @@ export function refuseNewer(version: number, path: string): void {
   )
 }
 
+/** Whoever only looks brings nothing up: workers of the older onceish would stop. @throws OnceishError STORE_SCHEMA_OLDER */
+export function refuseOlder(version: number, path: string): never {
+  throw new OnceishError(
+    'STORE_SCHEMA_OLDER',
+    `${path} has schema version ${version}, this onceish works on ${SCHEMA_VERSION}: stop the workers of the older one, back the file up with it, then run "onceish migrate"`,
+    { details: { version, known: SCHEMA_VERSION } },
+  )
+}
+
 /** @throws OnceishError STORE_SCHEMA_NEWER, STORE_SCHEMA_OLDER: another onceish has changed it while this one ran. */
 export function refuseOther(version: number, path: string): void {
   refuseNewer(version, path)

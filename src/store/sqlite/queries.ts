@@ -57,7 +57,7 @@ function toView(row: OverviewRow): RequestView {
 
 /** One line for a list: the reason, and what the API or the transport said. */
 function describe(reason: string, evidence: Evidence | null): string {
-  const said = evidence?.error ?? (evidence?.status === undefined ? null : `HTTP ${evidence.status}`)
+  const said = evidence?.error ?? (evidence?.status === undefined ? evidence?.note : `HTTP ${evidence.status}`) ?? null
   return said === null ? reason : `${reason}: ${said}`
 }
 

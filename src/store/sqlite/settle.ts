@@ -50,6 +50,21 @@ function notePurged({ sql, word }: Turn, result: AttemptResult): SettledRow {
     const evidence = JSON.stringify(orphan.evidence)
     sql.insertOrphan.run(result.requestId, result.target, orphan.attempt, orphan.taskId, word.now, evidence)
   }
+  const { kind } = result.outcome
+  const detail = JSON.stringify({ outcome: result.outcome })
+  const { requestId, target, attempt } = result
+  sql.insertEvent.run(
+    requestId,
+    target,
+    word.now,
+    'late_answer',
+    null,
+    null,
+    attempt,
+    word.actor,
+    `purged: ${kind}`,
+    detail,
+  )
   return settledRow(result, 'dead', orphan === null ? 'unknown_request' : 'purged_request', false)
 }
 

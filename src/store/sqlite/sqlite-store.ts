@@ -10,7 +10,7 @@ import { connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
-import { migrate, readSchemaVersion, refuseNewer, refuseOther, SCHEMA_VERSION } from './migrate.ts'
+import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry } from './operator.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, listRequests, requestDetail, requestViews, storeStatus, toEvent, toOrphan } from './queries.ts'
@@ -61,6 +61,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         `${path} holds no onceish tables: run "onceish migrate" or "onceish enqueue" to make them`,
       )
     }
+    if (version < SCHEMA_VERSION && !options.create) refuseOlder(version, path)
     if (version < SCHEMA_VERSION) await write(() => migrate(db, path, options.now))
   } catch (error) {
     db.close()

@@ -1,10 +1,8 @@
 // From a verdict to an outcome: what one call proved. Pure. When in doubt it says so: only a status that surely means
 // "no effect", or the target's own rules, may lead to another call.
 import { type CompiledTemplate, compileTemplate, type ExpressionScope } from '../../config/expression.ts'
-import { policyOf } from '../../config/policy.ts'
 import type { TargetDefinition } from '../../config/target-definition.ts'
 import type { Outcome, OutcomeKind } from '../../core/outcome.ts'
-import { tellsRepeats } from '../../core/policy.ts'
 import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
 import type { Redactor } from '../redact.ts'
 import { taskIdText } from '../task-id.ts'
@@ -27,8 +25,6 @@ export interface AnswerRules {
   readonly existsOurs: CompiledTemplate | null
   readonly hasKey: boolean
   /** A key that the API only stores, to be looked up by, makes no repeat safe. */
-  /** A refusal may be tried again under the same key: the API tells the repeat, and a retry keeps the key. */
-  readonly retriesUnderKey: boolean
   readonly clientId: boolean
   readonly limitStatuses: ReadonlySet<number>
   readonly limitHeaders: readonly string[]
@@ -66,8 +62,6 @@ export function compileRules(definition: TargetDefinition): AnswerRules {
     taskId,
     existsOurs,
     hasKey: definition.idempotency !== null,
-    // Where a refused key is given up, nothing would tell the next call from a second one.
-    retriesUnderKey: tellsRepeats(policyOf(definition).key) && definition.idempotency?.failedFirst !== 'replayed',
     clientId: definition.idempotency?.clientId ?? false,
     limitStatuses: new Set(definition.rateLimit.statuses),
     limitHeaders: definition.rateLimit.headers,
@@ -135,9 +129,7 @@ function byStatus(reading: AnswerReading): Outcome {
   if (REJECTED.has(status)) return { kind: 'rejected', evidence: reading.evidence('default') }
   if (BLOCKED.has(status)) return { kind: 'blocked', evidence: reading.evidence('default') }
   if (NOT_EXECUTED.has(status)) return notExecuted(reading, status === 429, 'default')
-  // A gateway may say 503 after the API acted; with a wait in it and the same key to retry under, it is a refusal.
-  if (status === 503 && rules.retriesUnderKey && reading.retryAfterMs !== null)
-    return notExecuted(reading, false, 'default')
+  // Also a 503 that tells to wait: a gateway may say so after the API acted. As doubt it is asked again inside the key's window.
   const note = status >= 300 && status < 400 ? 'redirects are not followed' : undefined
   return unknown(isExecuted(status, rules), reading.waitMs, reading.evidence('default', note))
 }

@@ -51,9 +51,8 @@ describe('a status, where the target says nothing', () => {
     expect(outcome).toMatchObject({ kind: 'not_executed', refund: true, written: true, retryAfterMs: 7000 })
   })
 
-  it('503 with a wait is not executed where the target has a key', () => {
-    const outcome = outcomeOf(answered(503, {}, WAIT), KEYED)
-    expect(outcome).toMatchObject({ kind: 'not_executed', refund: false, written: true, retryAfterMs: 7000 })
+  it('503 with a wait proves nothing, with a key or without; the wait is heard', () => {
+    expect(outcomeOf(answered(503, {}, WAIT), KEYED)).toMatchObject({ kind: 'unknown', retryAfterMs: 7000 })
   })
 
   it.each([
