@@ -79,4 +79,16 @@ export const RULES: readonly Rule[] = [
     ],
     seed: 277,
   },
+  {
+    name: 'fencing-on-settle',
+    what: 'an answer of an older attempt never settles a newer one',
+    patches: [
+      {
+        file: 'core/settlement.js',
+        find: 'const isNewest = row.attempt === result.attempt && row.nonce === result.nonce;',
+        replace: 'const isNewest = true;',
+      },
+    ],
+    seed: 2163,
+  },
 ]
