@@ -64,7 +64,7 @@ export const SQL = {
   // Rises strictly with every commit that claims, so that a store put back from a copy can be told; and with every other that
   // moves a row, so that a clock set back afterwards is noticed.
   raiseHighWater: value(
-    'UPDATE store SET high_water_at = MAX(high_water_at + 1, ?) WHERE id = 1 RETURNING high_water_at',
+    'UPDATE store SET high_water_at = MAX(high_water_at + ?, ?) WHERE id = 1 RETURNING high_water_at',
   ),
   dataVersion: value('PRAGMA data_version'),
 

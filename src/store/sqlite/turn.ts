@@ -37,7 +37,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, isFull } = leaseChecks(turn)
   const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
-  if (!isIdle) sql.raiseHighWater.get(turn.word.now)
+  if (!isIdle) sql.raiseHighWater.get(calls.length > 0 ? 1 : 0, turn.word.now)
   const served = JSON.stringify(input.check.targets)
   return {
     settled: [...settled, ...claimed.dead],
