@@ -19,10 +19,12 @@ export interface LeaseOptions {
   readonly leaseMs: number
   /** The call's whole deadline: what must be left when its first byte leaves. */
   readonly timeoutMs: number
+  /** Counted from the claim, however often the lease is renewed; null: the lease alone says. */
+  readonly writeWithinMs: number | null
 }
 
 export function holdLease(options: LeaseOptions): HeldLease {
-  const { clock, leaseMs, timeoutMs } = options
+  const { clock, leaseMs, timeoutMs, writeWithinMs } = options
   let grantedAt = options.grantedAt
   let isLost = false
   let isWritten = false
@@ -30,6 +32,8 @@ export function holdLease(options: LeaseOptions): HeldLease {
   return {
     refuseWrite: (neededMs = timeoutMs) => {
       if (isLost) return 'lease_lost'
+      const sinceClaimMs = longestSince(options.grantedAt, instantOf(clock))
+      if (writeWithinMs !== null && sinceClaimMs > writeWithinMs) return 'key_window_closing'
       return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null
     },
     // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.

@@ -342,7 +342,7 @@ function createLoop(options: WorkerOptions) {
   function startCall(call: ClaimedCall, grantedAt: Instant): void {
     const target = registry.at(call.target, call.targetVersion, call.description)
     const timeoutMs = target?.policy.timeoutMs ?? 0
-    const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs })
+    const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs, writeWithinMs: call.writeWithinMs })
     const abort = new AbortController()
     const key = keyOf(call)
     running.set(key, { call, lease, abort })

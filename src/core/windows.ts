@@ -32,6 +32,16 @@ export function replayWindow(row: TaskState, policy: TargetPolicy, clock: Window
   return ageOf(row, clock) + slackMs(key, policy) <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
 }
 
+/**
+ * How long after its claim a replay's bytes may still leave and surely arrive while the key is remembered; null: it does not
+ * matter. A process that is stopped between its claim and the write must not send them later.
+ */
+export function replayLeftMs(row: TaskState, policy: TargetPolicy, clock: WindowClock): number | null {
+  const key = policy.key
+  if (key === null || typeof key.rememberedForMs !== 'number') return null
+  return key.rememberedForMs - key.arrivalMs - ageOf(row, clock)
+}
+
 /** What must be left of the window for a replay that starts now to arrive inside it. */
 function slackMs(key: KeyPolicy, policy: TargetPolicy): number {
   return Math.max(key.marginMs, policy.timeoutMs + key.arrivalMs)

@@ -116,6 +116,30 @@ test('a renewal holds the lease, and one that comes after the row has moved on i
   await world.store.close()
 })
 
+test('a lease that has run out cannot be renewed, although nobody has looked at it since', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  world.clock.now += 10_001
+  expect((await world.turn({ renewals: [call] })).lost).toMatchObject([{ requestId: call.requestId }])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ state: 'unknown', reason: 'lease_expired' })
+  await world.store.close()
+})
+
+test('a replay is told how long after its claim its bytes may still leave', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  world.clock.now += 5000
+  await world.turn({ results: [answer(call, unknown(), world.clock.now)] })
+  world.clock.now += 1000
+  const { version } = (await stateOf(world, call.requestId)) ?? { version: 0 }
+  const verdict = { kind: 'replay', reason: 'unproven' } as const
+  const reconciliation = { requestId: call.requestId, target: 'keyed', version, policy: KEYED, verdict }
+  const { calls } = await world.turn({ reconciliations: [reconciliation] })
+  // The key is remembered for a day, sent bytes arrive within a second, and the first attempt is 6 s old.
+  expect(calls).toMatchObject([{ attempt: 2, writeWithinMs: 86_400_000 - 1000 - 6000 }])
+  await world.store.close()
+})
+
 test('surely no effect: scheduled with backoff, behind its peers, and dead when the budget is spent', async () => {
   const world = await openWorld()
   let call = await claimOne(world)

@@ -6,6 +6,7 @@ import { decideReconciliation, later, type Reconciliation } from '../../core/rec
 import type { Transition } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
+import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../store.ts'
 import { claimUnknown } from './claim.ts'
 import type { Lanes } from './lanes.ts'
@@ -41,7 +42,8 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
     const wait = { at: word.now + PAUSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
-  const call = claimUnknown(turn, row, decision)
+  const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : null
+  const call = claimUnknown(turn, row, decision, writeWithinMs)
   const told = { requestId, target, attempt: call.attempt, outcome: verdict.kind, reason: decision.reason }
   return { row: { ...told, state: 'invoking', applied: true }, call }
 }

@@ -84,6 +84,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     payload: row.payload,
     prepared: preparation.call,
     leaseUntil,
+    writeWithinMs: null,
     description: row.frozen === null ? null : descriptionOf(sql, row.target, preparation.targetVersion),
   }
 }
@@ -120,6 +121,7 @@ export function claimUnknown(
   turn: Turn,
   row: TaskState,
   decision: ReconciliationDecision & { kind: 'call' },
+  writeWithinMs: number | null,
 ): ClaimedCall {
   const { sql, input, word, owner } = turn
   const stored = sql.taskState.get(row.requestId) as TaskStateRow
@@ -175,6 +177,7 @@ export function claimUnknown(
     payload,
     prepared: thaw(stored.frozen, payload),
     leaseUntil: next.leaseUntil as number,
+    writeWithinMs,
     description: descriptionOf(sql, row.target, row.targetVersion),
   }
 }

@@ -140,8 +140,10 @@ export const SQL = {
     `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
   ),
   setFrozen: row('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
+  // A lease that has run out is nobody's any more, although nobody has said so yet.
   renewIfHeld: row(
-    `UPDATE task_state SET lease_until = ? WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?`,
+    `UPDATE task_state SET lease_until = ? WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?
+       AND lease_until > ?`,
   ),
   expiredLeases: row(
     `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT ?`,

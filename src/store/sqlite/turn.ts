@@ -55,7 +55,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
 
 function renew(turn: Turn, call: { requestId: number; attempt: number; nonce: string }): boolean {
   const until = turn.word.now + turn.input.leaseMs
-  return turn.sql.renewIfHeld.run(until, call.requestId, call.attempt, call.nonce, turn.owner).changes > 0
+  const held = [call.requestId, call.attempt, call.nonce, turn.owner, turn.word.now]
+  return turn.sql.renewIfHeld.run(until, ...held).changes > 0
 }
 
 /** A lease that ran out permits investigation, never a call. */
