@@ -4,6 +4,8 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 
+const RUN_SCRIPT = fileURLToPath(new URL('../support/run-script.mjs', import.meta.url))
+
 interface Child {
   /** Sends SIGKILL and waits for the end. */
   kill(): Promise<void>
@@ -11,7 +13,7 @@ interface Child {
 
 /** @returns once the script has written its first line. */
 export async function startScript(script: URL, ...args: string[]): Promise<Child> {
-  const child = spawn(process.execPath, ['--import', 'jiti/register', fileURLToPath(script), ...args], {
+  const child = spawn(process.execPath, [RUN_SCRIPT, fileURLToPath(script), ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const kill = () => killed(child)

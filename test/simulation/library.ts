@@ -1,6 +1,5 @@
 // The product as it is built, or with one of its rules taken out: patched in a copy, never by a switch in the product.
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
@@ -26,10 +25,8 @@ export function loadLibrary(): Promise<Library> {
   return load(DIST)
 }
 
-/** @throws Error where a text to be taken out is not there exactly once: the rule has moved, and the patch must follow. */
-export async function loadPatched(patches: readonly Patch[]): Promise<Library> {
-  const folder = mkdtempSync(join(tmpdir(), 'onceish-without-'))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+/** @param folder for the copy. @throws Error where a text to be taken out is not there exactly once: the rule has moved, and the patch must follow. */
+export async function loadPatched(patches: readonly Patch[], folder: string): Promise<Library> {
   cpSync(DIST, join(folder, 'dist'), { recursive: true })
   cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))

@@ -59,8 +59,8 @@ async function shortest(stage: Stage, { seed }: Outcome): Promise<Outcome> {
 
 async function simulate({ runs, seed, without }: Asked): Promise<number> {
   const rule = RULES.find(({ name }) => name === without)
-  const library = rule === undefined ? await loadLibrary() : await loadPatched(rule.patches)
   const folder = stageFolder()
+  const library = rule === undefined ? await loadLibrary() : await loadPatched(rule.patches, folder)
   const stage = await openStage(library, folder)
   const startedAt = performance.now()
   let steps = 0

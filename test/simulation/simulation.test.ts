@@ -44,7 +44,7 @@ test.each(RULES.map((rule) => [rule.name, rule] as const))(
   'without %s the simulation finds what breaks',
   async (_, { patches, seed }) => {
     const own = stageFolder()
-    const broken = await openStage(await loadPatched(patches), own)
+    const broken = await openStage(await loadPatched(patches, own), own)
     try {
       let found = false
       for (let next = seed; !found && next < seed + SEARCHED; next++)
