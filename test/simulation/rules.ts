@@ -25,18 +25,6 @@ export const RULES: readonly Rule[] = [
     seed: 2,
   },
   {
-    name: 'lease-at-the-write',
-    what: 'no byte leaves where the lease does not cover the whole call',
-    patches: [
-      {
-        file: 'consumer/lease.js',
-        find: "return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null;",
-        replace: 'return null;',
-      },
-    ],
-    seed: 1387,
-  },
-  {
     name: 'frozen-bytes',
     what: 'a replay sends the bytes of the first attempt',
     patches: [
