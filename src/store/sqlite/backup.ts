@@ -7,9 +7,9 @@ import type { BackupCopy, BackupOptions } from '../store.ts'
 import type { BackupNews, BackupOrder } from './backup-thread.ts'
 import { toStoreError } from './connection.ts'
 
-/** Run from its sources, the thread needs the same loader as whoever runs them. */
-const IS_SOURCE = import.meta.url.endsWith('.ts')
-const THREAD = new URL(IS_SOURCE ? './backup-thread.ts' : './backup-thread.js', import.meta.url)
+/** Also where this runs from its sources the thread is the built one: not every Node takes a loader and native code into a thread. */
+const BUILT = import.meta.url.endsWith('.ts') ? '../../../dist/store/sqlite/' : './'
+const THREAD = new URL(`${BUILT}backup-thread.js`, import.meta.url)
 
 /** Names beside a database that SQLite takes for its own. */
 const SIDE_FILES = ['-wal', '-shm', '-journal'] as const
@@ -21,7 +21,7 @@ export function ownFiles(path: string): readonly string[] {
 /** @param to an empty file; what is in it after an error is nothing of worth. @throws OnceishError STORE_*, BACKUP_UNVERIFIED */
 export async function copyStore(from: string, to: string, options: BackupOptions): Promise<BackupCopy> {
   const order: BackupOrder = { from, to }
-  const thread = new Worker(THREAD, { workerData: order, execArgv: IS_SOURCE ? ['--import', 'jiti/register'] : [] })
+  const thread = new Worker(THREAD, { workerData: order, execArgv: [] })
   const exit = once(thread, 'exit')
   try {
     return await outcomeOf(thread, order, options)
