@@ -3,6 +3,7 @@ import { copyFileSync, readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
+import { parseConfig } from '../../src/config/options.ts'
 import {
   AcceptedWithoutIdError,
   BlockedError,
@@ -17,6 +18,7 @@ import {
   RejectedError,
   type SubmitResult,
 } from '../../src/index.ts'
+import { createCodeTarget } from '../../src/target/code/code-target.ts'
 import { startFakeApi, virtualClock } from '../../src/testing.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -434,28 +436,26 @@ test.each<[string, () => unknown]>([
   await worker.stop()
 })
 
-test('a long preparation before ensureLease needs only what is left of the call, not a whole one', async () => {
-  let started = 0
-  const once = await openOnceish({
-    store: join(tempDir(), 'jobs.db'),
-    targets: [
-      code(
-        async ({ ensureLease }) => {
-          started++
-          await new Promise((resolve) => setTimeout(resolve, 900))
-          ensureLease()
-          return { taskId: 't' }
-        },
-        { policy: { timeoutMs: 1500 } },
-      ),
-    ],
-    worker: { leaseMs: 2000 },
-  })
-  onTestFinished(() => once.close())
-  const { requestId } = await once.enqueue({ target: 'code', payload: { n: 1 } })
-  await once.startWorker(DRAIN).done
-  expect(await once.get(requestId)).toMatchObject({ state: 'submitted' })
-  expect(started).toBe(1)
+test('ensureLease asks for what is left of the call, not for a whole one', async () => {
+  const asked: (number | undefined)[] = []
+  const given = code(
+    ({ ensureLease }) => {
+      ensureLease()
+      return { taskId: 't' }
+    },
+    { policy: { timeoutMs: 1500 } },
+  )
+  const { codeTargets } = parseConfig({ targets: [given] }, { path: null, baseDir: '/' })
+  const target = createCodeTarget(codeTargets['code'] as (typeof codeTargets)[string])
+  const request = { requestId: 1, logicalHash: 'h', generation: 1, priority: 0 }
+  const input = { payload: '{"n":1}', key: null, request }
+  const gate = (neededMs?: number) => {
+    asked.push(neededMs)
+    return null
+  }
+  expect(await target.invoke(target.prepare(input), { input, gate })).toMatchObject({ kind: 'accepted' })
+  expect(asked).toEqual([undefined, expect.any(Number)])
+  expect(asked[1]).toBeLessThanOrEqual(1500)
 })
 
 test('where the key is the id, a handler need not return it', async () => {
