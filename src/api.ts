@@ -12,8 +12,8 @@ import type { Enqueued } from './producer/enqueue.ts'
 import type { EnqueueLinesReport, LinesOptions } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest } from './producer/new-request.ts'
 import type { DryRunLine } from './recovery/dry-run.ts'
+import type { CallerConnection } from './store/store.ts'
 import type {
-  CallerConnection,
   OperatorResult,
   OrphanView,
   RequestDetail,
@@ -22,7 +22,7 @@ import type {
   Resolution,
   StoreFacts,
   StoreStatus,
-} from './store/store.ts'
+} from './store/views.ts'
 import type { EventOptions } from './watch/event-feed.ts'
 import type { WaitOptions } from './watch/wait-for.ts'
 

@@ -60,10 +60,10 @@ export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
+export type { CallerConnection } from './store/store.ts'
+export type { KeptReason } from './store/upkeep.ts'
 export type {
-  CallerConnection,
   EventView,
-  KeptReason,
   OperatorResult,
   OrphanView,
   RequestDetail,
@@ -73,6 +73,6 @@ export type {
   StoreFacts,
   StoreStatus,
   TargetStatus,
-} from './store/store.ts'
+} from './store/views.ts'
 export type { EventOptions } from './watch/event-feed.ts'
 export type { WaitOptions } from './watch/wait-for.ts'

@@ -1,5 +1,5 @@
 // What in the store waits for a person, and the command to run next for each.
-import type { StoreStatus } from '../store/store.ts'
+import type { StoreStatus } from '../store/views.ts'
 import { plural, relative, table } from './print.ts'
 
 export interface Attention {

@@ -1,6 +1,6 @@
 // How a person's word ended: as an error where it was refused, as a line or a JSON object where it holds.
 import { OnceishError } from '../core/errors.ts'
-import type { OperatorResult } from '../store/store.ts'
+import type { OperatorResult } from '../store/views.ts'
 import type { Context } from './context.ts'
 import { EXIT, errorCode, errorMessage, printError } from './exit-codes.ts'
 import { print, printJson } from './print.ts'

@@ -2,7 +2,7 @@
 import { errorText } from '../core/error-text.ts'
 import type { Outcome } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
-import type { ClaimedCall } from '../store/store.ts'
+import type { ClaimedCall } from '../store/turn.ts'
 import type { Target } from '../target/target.ts'
 import type { HeldLease } from './lease.ts'
 

@@ -2,7 +2,7 @@
 // payload does not fit the description, nothing was called, and `retry` takes it back once either is mended.
 import { invariant, isOnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Claimable, Preparation } from '../store/store.ts'
+import type { Claimable, Preparation } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
 
 export function createPrepare(registry: TargetRegistry, namespace: string, log: Log) {

@@ -1,6 +1,6 @@
 // What one worker has done since its start, in numbers and log lines. It reads results and changes nothing.
 import type { Log } from '../core/log.ts'
-import type { SettledRow, TurnResult } from '../store/store.ts'
+import type { SettledRow, TurnResult } from '../store/turn.ts'
 
 /** What one worker has done since its start; all are counts. */
 export interface WorkerReport {

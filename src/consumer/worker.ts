@@ -9,17 +9,17 @@ import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
+import type { Store } from '../store/store.ts'
 import type {
   Claimable,
   ClaimedCall,
   Investigation,
   Preparation,
-  RequestEvent,
   SettledRow,
-  Store,
   TrackedTask,
   WorkerLife,
-} from '../store/store.ts'
+} from '../store/turn.ts'
+import type { RequestEvent } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
 import { makeAttempt } from './attempt.ts'

@@ -4,9 +4,10 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { OnceishError } from '../core/errors.ts'
-import type { BackupCopy, BackupOptions, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import type { BackupCopy, BackupOptions } from '../store/upkeep.ts'
 
-export type { BackupOptions } from '../store/store.ts'
+export type { BackupOptions } from '../store/upkeep.ts'
 
 /** What a verified copy holds, and where it is. */
 export interface BackupReport {

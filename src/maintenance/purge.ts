@@ -3,7 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { OnceishError } from '../core/errors.ts'
 import { ENDED_STATES, type EndedState } from '../core/task-state.ts'
-import type { KeptReason, PurgeScope, PurgeWord, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import type { KeptReason, PurgeScope, PurgeWord } from '../store/upkeep.ts'
 
 /** What goes. */
 export interface PurgeOptions {

@@ -1,6 +1,7 @@
 // What recovery would do with each row in doubt, and why: lookups are asked, nothing is written and nothing is called.
 import type { Reconciliation } from '../core/reconciliation.ts'
-import type { Investigation, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import type { Investigation } from '../store/turn.ts'
 
 /** What recovery would do with one request in doubt. */
 export interface DryRunLine {

@@ -10,7 +10,7 @@ import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { isPastDeadline, missesProveAbsence, replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
-import type { Investigation } from '../store/store.ts'
+import type { Investigation } from '../store/turn.ts'
 import type { LookupInput, Target, TargetRegistry } from '../target/target.ts'
 import type { SettleWatch } from './settle-watch.ts'
 

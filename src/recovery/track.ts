@@ -1,6 +1,6 @@
 // Asks what became of one submitted task, by the description that submitted it where that can still be read.
 import type { Tracking } from '../core/tracking.ts'
-import type { TrackedTask } from '../store/store.ts'
+import type { TrackedTask } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
 
 export function createTracker(registry: TargetRegistry) {

@@ -1,7 +1,7 @@
 // What can be found out of a store from outside, whatever state it is in: nothing is made, migrated or repaired, and what
 // cannot be read is said instead of thrown.
 import type { TaskState } from '../core/task-state.ts'
-import type { StoreStatus } from './store.ts'
+import type { StoreStatus } from './views.ts'
 
 export interface StoreInspection {
   readonly path: string

@@ -3,7 +3,8 @@
 import { systemClock } from '../core/clock.ts'
 import { OnceishError } from '../core/errors.ts'
 import type { RequestState } from '../core/task-state.ts'
-import type { RequestView, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
+import type { RequestView } from '../store/views.ts'
 import type { CommitWatch } from './commits.ts'
 
 /** What is waited for, and how long. */

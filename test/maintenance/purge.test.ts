@@ -5,7 +5,7 @@ import { ENDED_STATES, TRANSITIONS } from '../../src/core/task-state.ts'
 import { type PurgeOptions, type PurgeReport, purge } from '../../src/maintenance/purge.ts'
 import { purgeSlice, readSlice } from '../../src/store/sqlite/purge.ts'
 import { prepareStatements } from '../../src/store/sqlite/statements.ts'
-import type { PurgeScope } from '../../src/store/store.ts'
+import type { PurgeScope } from '../../src/store/upkeep.ts'
 import { accepted, answer, KEYED, OPAQUE, openWorld, rejected, type World } from '../support/store.ts'
 
 const HOUR = 3_600_000

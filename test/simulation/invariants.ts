@@ -1,5 +1,5 @@
 // What was promised (README, "What is promised"), asked of the truth.
-import type { RequestDetail } from '../../src/store/store.ts'
+import type { RequestDetail } from '../../src/store/views.ts'
 import type { ApiModel } from './api-model.ts'
 import type { Owed } from './world.ts'
 

@@ -2,7 +2,8 @@ import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import type { TargetPolicy } from '../../src/core/policy.ts'
-import type { ClaimedCall, OperatorWord, Resolution } from '../../src/store/store.ts'
+import type { ClaimedCall } from '../../src/store/turn.ts'
+import type { OperatorWord, Resolution } from '../../src/store/views.ts'
 import {
   accepted,
   answer,

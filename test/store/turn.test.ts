@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
-import type { ClaimedCall } from '../../src/store/store.ts'
+import type { ClaimedCall } from '../../src/store/turn.ts'
 import {
   accepted,
   answer,

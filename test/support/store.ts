@@ -5,15 +5,8 @@ import type { Outcome } from '../../src/core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../src/core/policy.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import type {
-  ClaimedCall,
-  EnqueueResult,
-  NewRequest,
-  Store,
-  TurnInput,
-  TurnResult,
-  WorkerLife,
-} from '../../src/store/store.ts'
+import type { EnqueueResult, NewRequest, Store } from '../../src/store/store.ts'
+import type { ClaimedCall, TurnInput, TurnResult, WorkerLife } from '../../src/store/turn.ts'
 import { tempDir } from './temp-dir.ts'
 
 export const KEYED: TargetPolicy = {

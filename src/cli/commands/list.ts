@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
-import type { RequestView } from '../../store/store.ts'
+import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
 import { type Context, requireTarget, withExistingStore } from '../context.ts'
 import { plural, print, printJson, relative, shorten, table } from '../print.ts'

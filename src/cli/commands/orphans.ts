@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { OrphanView } from '../../store/store.ts'
+import type { OrphanView } from '../../store/views.ts'
 import { example, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import type { WordOptions } from '../../api.ts'
 import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
-import type { Resolution } from '../../store/store.ts'
+import type { Resolution } from '../../store/views.ts'
 import { example, nonEmpty, requestId, usage, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'

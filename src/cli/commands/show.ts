@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Evidence } from '../../core/outcome.ts'
-import type { EventView, RequestDetail } from '../../store/store.ts'
+import type { EventView, RequestDetail } from '../../store/views.ts'
 import { example, requestId } from '../arguments.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { notFound } from '../operator-result.ts'

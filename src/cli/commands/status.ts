@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
-import type { StoreStatus, TargetStatus } from '../../store/store.ts'
+import type { StoreStatus, TargetStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
 import { type Context, withExistingStore } from '../context.ts'

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { CareDefinition } from '../../config/target-definition.ts'
 import { hasCode } from '../../core/errors.ts'
-import type { StoreStatus } from '../../store/store.ts'
+import type { StoreStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { readSettings, type Settings, withStore } from '../context.ts'
 import { duration, fields, print, printJson, relative } from '../print.ts'

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import Database from 'better-sqlite3'
 import { OnceishError } from '../../core/errors.ts'
-import type { BackupCopy, BackupOptions } from '../store.ts'
+import type { BackupCopy, BackupOptions } from '../upkeep.ts'
 import type { BackupNews, BackupOrder } from './backup-thread.ts'
 import { toStoreError } from './connection.ts'
 

@@ -1,7 +1,7 @@
 // Keeps the -wal file within its bound. SQLite reuses it once a checkpoint has copied all of it, which a reader that stays
 // prevents: then nothing can be done but to say so, and to shrink the file when the reader has gone. Never waits for anybody.
 import { statSync } from 'node:fs'
-import type { LogSize } from '../store.ts'
+import type { LogSize } from '../upkeep.ts'
 import type { Connection } from './connection.ts'
 
 /** Also what SQLite itself shrinks the file to when it begins it anew. */

@@ -2,7 +2,7 @@
 // Nothing is held between two steps, so that a worker beside it waits no longer than for a neighbour's turn.
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EndedState } from '../../core/task-state.ts'
-import type { KeptReason, PurgeBatch, PurgeScope, PurgeWord } from '../store.ts'
+import type { KeptReason, PurgeBatch, PurgeScope, PurgeWord } from '../upkeep.ts'
 import { logicalHashOf, type StoredHash } from './rows.ts'
 import type { Statements } from './statements.ts'
 

@@ -1,7 +1,7 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import type { RequestState } from '../../core/task-state.ts'
-import type { EventView, OrphanView, RequestDetail, RequestView, StoreStatus, TargetStatus } from '../store.ts'
+import type { EventView, OrphanView, RequestDetail, RequestView, StoreStatus, TargetStatus } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import { OVERVIEW_COLUMNS, type Statements } from './statements.ts'

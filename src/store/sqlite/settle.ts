@@ -10,7 +10,7 @@ import {
   tracked,
   transition,
 } from '../../core/settlement.ts'
-import type { SettledRow } from '../store.ts'
+import type { SettledRow } from '../turn.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
 

@@ -1,5 +1,5 @@
 // What every step of one turn is handed.
-import type { TurnInput } from '../store.ts'
+import type { TurnInput } from '../turn.ts'
 import type { Statements } from './statements.ts'
 import type { Word } from './transitions.ts'
 

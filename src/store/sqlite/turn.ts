@@ -2,7 +2,7 @@
 // Order matters: answers first (they free what others wait for, or close a target), then leases, then what is due, then
 // what recovery decided, then new work.
 import { RELEASED, transition } from '../../core/settlement.ts'
-import type { TurnInput, TurnResult } from '../store.ts'
+import type { TurnInput, TurnResult } from '../turn.ts'
 import { earliest, leaseChecks, nextCheckAt, nextDueAt, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
 import { openLanes } from './lanes.ts'

@@ -1,0 +1,125 @@
+// What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
+import type { TargetPolicy } from '../core/policy.ts'
+import type { PreparedCall } from '../core/prepared-call.ts'
+import type { Reconciliation } from '../core/reconciliation.ts'
+import type { AttemptResult } from '../core/settlement.ts'
+import type { TaskState } from '../core/task-state.ts'
+import type { Tracking } from '../core/tracking.ts'
+
+/** One life of one worker: `name` is the operator's, `boot` is random for each start. */
+export interface WorkerLife {
+  readonly name: string
+  readonly boot: string
+}
+
+/** What the claim hands to `prepare`, inside the transaction. */
+export interface Claimable {
+  readonly requestId: number
+  readonly target: string
+  readonly payload: string
+  readonly logicalHash: string
+  readonly priority: number
+  readonly generation: number
+}
+
+export type Preparation =
+  | {
+      readonly kind: 'prepared'
+      readonly key: string | null
+      readonly call: PreparedCall
+      readonly targetVersion: string
+    }
+  /** The payload does not fit the target's description: the request is dead without a call. */
+  | { readonly kind: 'dead'; readonly reason: string; readonly note: string }
+
+export interface ClaimTarget {
+  readonly name: string
+  readonly policy: TargetPolicy
+}
+
+/** A call that the turn's commit allows: its `invoking` row is on disk. */
+export interface ClaimedCall {
+  readonly requestId: number
+  readonly target: string
+  readonly targetVersion: string
+  readonly attempt: number
+  readonly nonce: string
+  readonly key: string | null
+  readonly generation: number
+  readonly logicalHash: string
+  readonly priority: number
+  readonly payload: string
+  readonly prepared: PreparedCall
+  readonly leaseUntil: number
+  /** A replay's bytes leave within this time of the claim, or not at all; null: the lease alone says. */
+  readonly writeWithinMs: number | null
+  /** The description that froze it, where that was not this turn's `prepare`. */
+  readonly description: string | null
+}
+
+/** A submitted row whose task this worker may ask about until its lease ends. */
+export interface TrackedTask {
+  readonly row: TaskState
+  /** The description that froze its call. */
+  readonly description: string | null
+}
+
+/** A row in doubt that this worker may look into until its lease ends. */
+export interface Investigation extends TrackedTask {
+  readonly payload: string
+  readonly prepared: PreparedCall | null
+}
+
+export interface TurnInput {
+  /** Wall clock, asked once, inside the transaction: waiting for the lock is no part of anybody's lease. */
+  readonly now: () => number
+  readonly worker: WorkerLife
+  readonly leaseMs: number
+  /** Answers since the last turn, late ones included. */
+  readonly results: readonly AttemptResult[]
+  /** Calls in flight whose lease is to be renewed. */
+  readonly renewals: readonly { readonly requestId: number; readonly attempt: number; readonly nonce: string }[]
+  readonly reconciliations: readonly Reconciliation[]
+  readonly trackings: readonly Tracking[]
+  readonly claim: {
+    readonly slots: number
+    readonly targets: readonly ClaimTarget[]
+    readonly prepare: (request: Claimable) => Preparation
+  }
+  /** Rows to look into: doubt first, then submitted tasks that are tracked. */
+  readonly check: { readonly slots: number; readonly targets: readonly string[] }
+  /** Of every target that is described, served or not: late answers may be anybody's. */
+  readonly policyOf: (target: string) => TargetPolicy | undefined
+  /** The largest clock this process knows, for windows; asked inside the transaction. */
+  readonly latestNow: () => number
+  readonly random: () => number
+}
+
+export interface SettledRow {
+  readonly requestId: number
+  readonly attempt: number
+  readonly state: TaskState['state']
+  readonly target: string
+  readonly outcome: string
+  readonly reason: string | null
+  /** False: the answer found its place taken and changed nothing. */
+  readonly applied: boolean
+  /** The plain happy path, of which no event is written. */
+  readonly isPlain?: boolean
+}
+
+export interface TurnResult {
+  readonly settled: readonly SettledRow[]
+  /** Renewals that found their lease gone: those calls must not start any more. */
+  readonly lost: readonly { readonly requestId: number; readonly attempt: number }[]
+  readonly calls: readonly ClaimedCall[]
+  readonly investigations: readonly Investigation[]
+  readonly reconciled: readonly SettledRow[]
+  /** Submitted rows that this worker may ask about until its lease ends. */
+  readonly toTrack: readonly TrackedTask[]
+  readonly tracked: readonly SettledRow[]
+  /** Earliest instant at which this worker has something to do without being told; null: never. */
+  readonly nextDueAt: number | null
+  /** Something was left for another turn right away (bounded promotion, expiry or claims). */
+  readonly more: boolean
+}

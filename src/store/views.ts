@@ -1,0 +1,141 @@
+// What people are shown of a store, and what they say to it.
+import type { Evidence } from '../core/outcome.ts'
+import type { Dedupe } from '../core/policy.ts'
+import type { PreparedCall } from '../core/prepared-call.ts'
+import type { RequestState, TaskState } from '../core/task-state.ts'
+
+/** One request in short. Instants are UTC epoch ms. */
+export interface RequestView {
+  readonly requestId: number
+  readonly target: string
+  readonly state: RequestState
+  readonly taskId: string | null
+  readonly logicalHash: string
+  readonly priority: number
+  /** Retry budget used. */
+  readonly attempts: number
+  /** Number of the newest call; 0: never called. */
+  readonly attempt: number
+  /** Part of the idempotency key: rises when a call must go out under a new one. */
+  readonly generation: number
+  /** Rises with every transition: for `ifVersion`. */
+  readonly version: number
+  /** When it is to be called; null where it is not queued. */
+  readonly dueAt: number | null
+  readonly createdAt: number
+  readonly updatedAt: number
+  /** Why it is held, dead or waiting: a short stable word. */
+  readonly reason: string | null
+  /** The same for people, with what the last call met. */
+  readonly lastError: string | null
+}
+
+/** One line of a time line: every change but the plain success is one. */
+export interface EventView {
+  readonly eventId: number
+  readonly requestId: number | null
+  readonly target: string | null
+  /** Epoch ms. */
+  readonly at: number
+  readonly kind: string
+  readonly from: string | null
+  readonly to: string | null
+  readonly attempt: number | null
+  readonly actor: string
+  readonly reason: string | null
+  readonly detail: unknown
+}
+
+/** `eventId` null: a submission on the plain happy path, told by a worker of this process and stored nowhere as an event. */
+export interface RequestEvent extends Omit<EventView, 'eventId'> {
+  readonly eventId: number | null
+}
+
+/** Everything that is known of one request. */
+export interface RequestDetail extends RequestView {
+  /** Null where it has left with the settlement and is not kept. */
+  readonly payload: unknown
+  readonly dedupe: Dedupe | null
+  readonly taskState: TaskState | null
+  /** The frozen call, while the request is in doubt. */
+  readonly prepared: PreparedCall | null
+  readonly events: readonly EventView[]
+  readonly orphans: readonly OrphanView[]
+}
+
+/** A task that an API made beyond the one that its request was settled on. */
+export interface OrphanView {
+  readonly orphanId: number
+  readonly requestId: number
+  readonly target: string
+  readonly attempt: number
+  readonly taskId: string
+  /** Epoch ms. */
+  readonly foundAt: number
+  readonly evidence: Evidence | null
+}
+
+/** One target in numbers. */
+export interface TargetStatus {
+  readonly states: Readonly<Partial<Record<RequestState, number>>>
+  readonly paused: boolean
+  /** Epoch ms. */
+  readonly pausedAt: number | null
+  readonly pausedBy: string | null
+  readonly pauseReason: string | null
+}
+
+/** The whole store in numbers. */
+export interface StoreStatus {
+  readonly states: Readonly<Partial<Record<RequestState, number>>>
+  readonly targets: Readonly<Record<string, TargetStatus>>
+  /** Epoch ms since which the oldest ready request waits. */
+  readonly oldestReady: number | null
+  /** Epoch ms since which the oldest request is in doubt. */
+  readonly oldestUnknown: number | null
+}
+
+/** How a person's word ended; nothing was written but where it is `applied`. */
+export type OperatorResult =
+  | { readonly kind: 'applied'; readonly view: RequestView }
+  /** Already as asked: nothing was written. */
+  | { readonly kind: 'unchanged'; readonly view: RequestView }
+  | { readonly kind: 'not_found' }
+  /** The state (or its version) does not fit; `why` is one clause for people. */
+  | { readonly kind: 'refused'; readonly view: RequestView; readonly why: string }
+  | { readonly kind: 'version_changed'; readonly view: RequestView }
+
+/** What a person says of a request in doubt (README, "Doubt"). */
+export type Resolution =
+  /** It happened: this is its task. */
+  | { readonly kind: 'task_id'; readonly taskId: string }
+  /** It did not: back in the queue under the same key. */
+  | { readonly kind: 'not_executed' }
+  /** Call again under a new key, whatever the last one did. */
+  | { readonly kind: 'retry_accepting_duplicates' }
+  /** Leave it, with its doubt on record. */
+  | { readonly kind: 'abandon' }
+
+export interface OperatorWord {
+  readonly now: number
+  readonly actor: string
+  readonly note: string | null
+  /** The version that the person saw; null: whatever it is now. */
+  readonly ifVersion: number | null
+}
+
+/** What a store says of itself. */
+export interface StoreFacts {
+  readonly engine: 'sqlite' | 'postgres'
+  /** Path or URL without credentials. */
+  readonly location: string
+  /** A path beside which this store's workers may keep files; null where it has no folder. */
+  readonly folderPath: string | null
+  readonly schemaVersion: number
+  /** Random, written at the first open; part of idempotency keys unless the config names another. */
+  readonly namespace: string
+  /** Random, of this history of the file: part of the fencing token. */
+  readonly incarnation: string
+  /** The largest instant that any claiming commit has written, epoch ms. */
+  readonly highWaterAt: number
+}
