@@ -24,6 +24,7 @@ import type { TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
 import { makeAttempt } from './attempt.ts'
 import { createLogBound } from './bound-log.ts'
+import { createChecks } from './checks.ts'
 import { type HeldLease, holdLease } from './lease.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createWake } from './wake.ts'
@@ -77,7 +78,6 @@ interface RunningCall {
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
 const MAX_TROUBLE_MS = 5000
-const LIMITED_RETRY_MS = 250
 const SAVE_WITHIN_MS = 500
 
 export function startWorker(options: WorkerOptions): Worker {
@@ -104,17 +104,12 @@ function createLoop(options: WorkerOptions) {
   })
   const wake = createWake(clock)
   const running = new Map<string, RunningCall>()
-  const checks = new Set<AbortController>()
+  const checks = createChecks(clock, log, () => wake.signal())
   const tally = createTally(log)
   const startedAt = clock.wallNow()
   const boundLog = createLogBound(store, clock, log)
   const changedElsewhere = store.watchChanges(serves)
   let answers = createAnswers(null, () => false, log)
-  let verdicts: Reconciliation[] = []
-  /** Verdicts that a limit turned away: they go first in whatever turn comes next, at the latest after `LIMITED_RETRY_MS`. */
-  let limited: Reconciliation[] = []
-  let limitedUntil = 0
-  let trackings: Tracking[] = []
   let spillScanAt = 0
   let mayHaveWork = true
   let nextDueAt: number | null = null
@@ -152,7 +147,7 @@ function createLoop(options: WorkerOptions) {
     } finally {
       hasEnded = true
       stopListening()
-      for (const abort of checks) abort.abort(new Error('the worker ended'))
+      checks.abort()
       for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
     }
   }
@@ -166,8 +161,13 @@ function createLoop(options: WorkerOptions) {
     return concurrency - running.size
   }
 
+  /** For verdicts that lead to a call; null: the worker is stopping. */
+  function callSlots(): number | null {
+    return stopping === null ? freeSlots() : null
+  }
+
   function freeChecks(): number {
-    return Math.min(MAX_CHECKS, concurrency) - checks.size - verdicts.length - limited.length - trackings.length
+    return Math.min(MAX_CHECKS, concurrency) - checks.size
   }
 
   function takesWork(): boolean {
@@ -175,8 +175,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    const isLimitOver = limited.length > 0 && stopping === null && clock.monotonicNow() >= limitedUntil
-    const hasNews = isLimitOver || answers.waiting.length > 0 || trackings.length > 0 || takeVerdicts().taken.length > 0
+    const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots())
     if (troubles > 0 || hasNews || renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
@@ -203,7 +202,7 @@ function createLoop(options: WorkerOptions) {
     if (running.size > 0 || answers.waiting.length > 0) return false
     if (stopping !== null) return true
     const { drain, claimsReady } = options
-    if (drain === null || checks.size + verdicts.length + limited.length + trackings.length > 0) return false
+    if (drain === null || checks.size > 0) return false
     // Recovery ends with what was in doubt when it began: calls that others begin meanwhile are theirs.
     const claimedBefore = claimsReady ? Number.MAX_SAFE_INTEGER : startedAt
     const { queued, inDoubt } = await store.drainStatus(serves, clock.wallNow() + drain.horizonMs, claimedBefore)
@@ -269,12 +268,10 @@ function createLoop(options: WorkerOptions) {
 
   async function turn(): Promise<void> {
     const results = answers.waiting.slice()
-    const { taken, kept } = takeVerdicts()
-    const told = trackings
+    const findings = checks.findings(callSlots())
     const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
-    const offered = stopping === null && freeSlots() > 0 ? limited : []
     // What this turn records no longer takes a slot.
-    const checkSlots = freeChecks() + taken.length + told.length + offered.length
+    const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
     let grantedAt: Instant = instantOf(clock)
     // Whoever makes work while this turn runs is heard after it.
     mayHaveWork = troubles > 0
@@ -288,8 +285,7 @@ function createLoop(options: WorkerOptions) {
       leaseMs,
       results,
       renewals: renewals.map(({ call }) => call),
-      reconciliations: [...offered, ...taken],
-      trackings: told,
+      ...findings,
       claim: {
         slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots()) : 0,
         targets: claimTargets,
@@ -301,10 +297,7 @@ function createLoop(options: WorkerOptions) {
     })
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)
-    limited = turnedAway([...offered, ...taken], result.reconciled).concat(limited.slice(offered.length))
-    limitedUntil = clock.monotonicNow() + LIMITED_RETRY_MS
-    verdicts = kept.concat(verdicts.slice(taken.length + kept.length))
-    trackings = trackings.slice(told.length)
+    checks.recorded(findings, result.reconciled)
     mayHaveWork ||= result.more
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
@@ -312,31 +305,13 @@ function createLoop(options: WorkerOptions) {
     tally.note(result)
     for (const call of result.calls) startCall(call, grantedAt)
     for (const investigation of result.investigations) {
-      startCheck(
-        (signal) => options.reconcile(investigation, { signal }),
-        (verdict) => verdicts.push(verdict),
-      )
+      checks.reconcile((signal) => options.reconcile(investigation, { signal }))
     }
     for (const task of result.toTrack) {
-      startCheck(
-        (signal) => options.track(task, signal),
-        (tracking) => trackings.push(tracking),
-      )
+      checks.track((signal) => options.track(task, signal))
     }
     options.onPlain?.(plainEvents(results, result.settled, `worker:${options.name}`))
     options.onProgress?.(tally.report())
-  }
-
-  /** A verdict that leads to a call waits for a free slot; the others never wait. */
-  function takeVerdicts(): { readonly taken: Reconciliation[]; readonly kept: Reconciliation[] } {
-    let slots = stopping === null ? freeSlots() : 0
-    const taken: Reconciliation[] = []
-    const kept: Reconciliation[] = []
-    for (const verdict of verdicts) {
-      if (isCall(verdict) && --slots < 0) kept.push(verdict)
-      else taken.push(verdict)
-    }
-    return { taken, kept }
   }
 
   function startCall(call: ClaimedCall, grantedAt: Instant): void {
@@ -358,21 +333,6 @@ function createLoop(options: WorkerOptions) {
       running.delete(key)
       keep(result)
     })
-  }
-
-  function startCheck<T>(check: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
-    const abort = new AbortController()
-    checks.add(abort)
-    const end = (): boolean => {
-      checks.delete(abort)
-      wake.signal()
-      return !abort.signal.aborted
-    }
-    void check(abort.signal).then(
-      (found) => end() && keep(found),
-      (error) =>
-        end() && log.error({ err: error }, 'a check broke off: its row is looked into again when its lease is over'),
-    )
   }
 
   function takeOverSpills(): void {
@@ -397,14 +357,6 @@ function plainEvents(results: readonly AttemptResult[], settled: readonly Settle
     const moved = { kind: 'submitted', from: 'invoking', to: 'submitted', reason: 'answer' }
     return [{ eventId: null, requestId, target, at, ...moved, attempt, actor, detail: { taskId: outcome.taskId } }]
   })
-}
-
-function turnedAway(offered: readonly Reconciliation[], rows: readonly SettledRow[]): Reconciliation[] {
-  return offered.filter((_, i) => rows[i]?.applied === false && rows[i]?.reason === 'limited')
-}
-
-function isCall(reconciliation: Reconciliation): boolean {
-  return reconciliation.verdict.kind === 'replay' || reconciliation.verdict.kind === 'recall'
 }
 
 function keyOf(call: { requestId: number; attempt: number }): string {
