@@ -119,10 +119,10 @@ function createLoop(options: WorkerOptions) {
 
   async function run(): Promise<WorkerReport> {
     const stopListening = store.onWork(noteWork)
-    const { folderPath, incarnation } = await store.facts()
-    const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
-    answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
     try {
+      const { folderPath, incarnation } = await store.facts()
+      const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
+      answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
       await store.saveDescriptions(options.descriptions, clock.wallNow())
       for (;;) {
         takeOverSpills()

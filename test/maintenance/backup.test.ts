@@ -123,6 +123,21 @@ test('what is there is never overwritten, also where it appears while the copy i
   await world.store.close()
 })
 
+test('a log that another database left beside the place would become its own, so it is refused', async () => {
+  const world = await filledWorld(1)
+  const path = join(tempDir(), 'copy.db')
+  writeFileSync(`${path}-wal`, 'of another')
+  await expect(backup(world.store, path)).rejects.toMatchObject({
+    code: 'FILE_EXISTS',
+    message: expect.stringContaining('copy.db-wal'),
+  })
+  const late = join(tempDir(), 'copy.db')
+  const appears = backup(world.store, late, { onProgress: () => writeFileSync(`${late}-wal`, 'of another') })
+  await expect(appears).rejects.toMatchObject({ code: 'FILE_EXISTS' })
+  expect(readdirSync(dirname(late))).toEqual(['copy.db-wal'])
+  await world.store.close()
+})
+
 test('a folder that is not there is said so', async () => {
   const world = await filledWorld(1)
   const path = join(tempDir(), 'nowhere', 'copy.db')

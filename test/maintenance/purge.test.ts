@@ -283,3 +283,18 @@ test('a late answer of a purged request stays on record as a task that a person 
   expect(late.settled).toMatchObject([{ applied: false, reason: 'purged_request' }])
   expect(await store.orphans(10)).toMatchObject([{ requestId: call.requestId, target: 'keyed', taskId: 'late' }])
 })
+
+test('a late answer of a purged request that shows that it happened, and names no task, is told by an event', async () => {
+  const { enqueue, turn, clock, purge, db } = await openSpace()
+  await enqueue({ n: 1 })
+  const [call] = (await turn({ slots: 1 })).calls
+  if (call === undefined) throw new Error('nothing was claimed')
+  patchRow(db, call.requestId, { ...ABANDONED })
+  clock.now += HOUR
+  expect(await purge({ abandoned: true })).toMatchObject({ purged: 1 })
+  const executed = { kind: 'accepted_without_id', evidence: { phase: 'answered', status: 200 } } as const
+  await turn({ results: [answer(call, executed)] })
+  const events = db.prepare(`SELECT kind, reason, detail FROM events WHERE request_id = ?`).all(call.requestId)
+  expect(events).toMatchObject([{ kind: 'late_answer', reason: 'purged: accepted_without_id' }])
+  expect((events[0] as { detail: string }).detail).toContain('"status":200')
+})

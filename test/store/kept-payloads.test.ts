@@ -98,6 +98,14 @@ test('any purge drops it when its time is over, and its request stays', async ()
   expect(await world.store.get(id)).toMatchObject({ state: 'submitted', payload: null })
 })
 
+test('payloads of targets that were not asked for stay', async () => {
+  const world = await openKeeping()
+  await submit(world, { n: 7 })
+  const given = { store: world.store, now: 9_000_000, actor: 'test', keepPayloadMs: { keyed: 0, another: 0 } }
+  expect(await purge(given, { olderThanMs: 86_400_000, targets: ['another'] })).toMatchObject({ payloads: 0 })
+  expect(await purge(given, { olderThanMs: 86_400_000, targets: ['keyed'] })).toMatchObject({ payloads: 1 })
+})
+
 test('payloads of a target that the config does not name are left to their requests', async () => {
   const world = await openKeeping()
   await submit(world, { n: 6 })

@@ -376,6 +376,27 @@ test('failures that the API remembers need a new key, which only a settled row m
   await world.store.close()
 })
 
+test('a refusal for credentials that the API remembers needs a new key too', async () => {
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, blocked)] })
+  await world.store.resume('keyed', 'test', world.clock.now)
+  expect((await world.turn({ slots: 1 })).calls).toMatchObject([{ attempt: 2, generation: 2 }])
+  await world.store.close()
+})
+
+test('the high-water time rises with a turn that only settles, so that a clock set back afterwards is noticed', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  world.clock.now += 5000
+  await world.turn({ results: [answer(call, unknown(), world.clock.now)] })
+  expect((await world.store.facts()).highWaterAt).toBe(world.clock.now)
+  await world.store.close()
+})
+
 test('the high-water time rises with every commit that claims, also when the clock stands still or goes back', async () => {
   const world = await openWorld()
   const seen = [(await world.store.facts()).highWaterAt]
