@@ -64,24 +64,24 @@ const codeTargetSchema = section({
     context.addIssue({ code: 'custom', path: ['policy', 'lookup'], message: message('lookup') })
   if (policy.status !== undefined && status === undefined)
     context.addIssue({ code: 'custom', path: ['policy', 'status'], message: message('status') })
-  const byKey = policy.lookup?.by === 'key'
-  if (byKey && policy.idempotency === undefined)
+  if (policy.lookup?.by === 'key' && !asksByKey(policy))
     context.addIssue({
       code: 'custom',
       path: ['policy', 'lookup', 'by'],
       message: 'is key, and the target has none; add idempotency',
     })
-  if (
-    policy.dedupe !== 'always' &&
-    lookup !== undefined &&
-    (policy.lookup?.by === 'payload' || policy.idempotency === undefined)
-  )
+  if (policy.dedupe !== 'always' && lookup !== undefined && !asksByKey(policy))
     context.addIssue({
       code: 'custom',
       path: ['policy', 'dedupe'],
       message: `${policy.dedupe} needs a lookup by key: equal payloads would find each other`,
     })
 })
+
+/** What a lookup asks by: the key where there is one, unless it says otherwise. */
+function asksByKey({ lookup, idempotency }: Pick<z.output<typeof policySchema>, 'lookup' | 'idempotency'>): boolean {
+  return idempotency !== undefined && lookup?.by !== 'payload'
+}
 
 /** Shape only. `error` holds every issue, with paths below the target. */
 export function readCodeTarget(
@@ -97,7 +97,7 @@ export function readCodeTarget(
       version,
       care,
       policy: policyWith(care, {
-        dependsOnKey: (policy.lookup?.by ?? 'key') === 'key' && care.idempotency !== null,
+        dependsOnKey: asksByKey(policy),
         canCancel: calls.cancel !== undefined,
         tracking:
           calls.status === undefined ? null : (policy.status ?? section({ everyMs: statusEveryField }).parse({})),

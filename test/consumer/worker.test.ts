@@ -11,7 +11,7 @@ import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts
 import { accepted, answer, OPAQUE, openWorld, unknown } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { handMadeWorker } from '../support/worker.ts'
+import { workOver } from '../support/worker.ts'
 
 let api: Api
 let lastN = 0
@@ -94,11 +94,10 @@ test('answers that the store cannot take are kept, spilled, and settled when it 
       return Promise.reject(new OnceishError('STORE_FULL', 'no space'))
     },
   }
-  const worker = handMadeWorker(full, configFor(api.origin), { concurrency: 1 })
+  const worker = await workOver(full, configFor(api.origin), { concurrency: 1 })
   onTestFinished(async () => {
     isFull = false
-    await worker.stop()
-    await worker.closeTargets()
+    await worker.close()
   })
   const spills = () => readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))
   await waitFor(() => spills().length === 1, { what: 'the spill file' })
@@ -203,10 +202,9 @@ test('another process’s enqueue wakes an idle worker, which has not turned mea
       }
     },
   }
-  const worker = handMadeWorker(counted, configFor(api.origin))
+  const worker = await workOver(counted, configFor(api.origin))
   onTestFinished(async () => {
-    await worker.stop()
-    await worker.closeTargets()
+    await worker.close()
   })
   await waitFor(() => polls > 20, { what: 'the worker to be idle' })
   expect(turns).toBe(1)
@@ -310,12 +308,11 @@ test('rows in doubt beyond the slots for lookups do not make the loop spin', asy
   const numbers = Array.from({ length: 10 }, fresh)
   await once.enqueueMany(numbers.map((n) => ({ target: 'parcels', payload: { n, fault: 'reset_after' } })))
   const lookup = { url: `http://127.0.0.1:${port}/?reference={% $key %}`, timeoutMs: 200 }
-  const worker = handMadeWorker(counted, configFor(api.origin, { targets: { parcels: { lookup } } }), {
+  const worker = await workOver(counted, configFor(api.origin, { targets: { parcels: { lookup } } }), {
     concurrency: 2,
   })
   onTestFinished(async () => {
-    await worker.stop()
-    await worker.closeTargets()
+    await worker.close()
   })
   await waitFor(async () => (await once.status()).states.unknown === 10, { what: 'all to be in doubt' })
   const before = { turns, lookups }
@@ -367,8 +364,8 @@ test('a worker that is told to stop while the store takes no writes ends when it
       return isFull ? Promise.reject(new OnceishError('STORE_FULL', 'no space')) : store.turn(input)
     },
   }
-  const worker = handMadeWorker(full, configFor(api.origin), { graceMs: 100 })
-  onTestFinished(() => worker.closeTargets())
+  const worker = await workOver(full, configFor(api.origin, { worker: { graceMs: 100 } }))
+  onTestFinished(() => worker.close())
   await waitFor(() => isFull, { what: 'the trouble' })
   await worker.stop()
   expect(readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))).toHaveLength(1)
@@ -437,9 +434,9 @@ test('trouble with a read ends no worker and loses no answer', async () => {
       }
     },
   }
-  const worker = handMadeWorker(shaky, configFor(api.origin), DRAIN)
+  const worker = await workOver(shaky, configFor(api.origin), DRAIN)
   await worker.done
-  await worker.closeTargets()
+  await worker.close()
   expect((await once.status()).states).toEqual({ submitted: 1 })
 })
 
@@ -454,9 +451,9 @@ test('a worker that breaks off writes what it was answered to disk, and the next
     turn: (input) =>
       input.results.length > 0 ? Promise.reject(new OnceishError('INVARIANT_BROKEN', 'broken')) : store.turn(input),
   }
-  const worker = handMadeWorker(broken, configFor(api.origin))
+  const worker = await workOver(broken, configFor(api.origin))
   await expect(worker.done).rejects.toMatchObject({ code: 'INVARIANT_BROKEN' })
-  await worker.closeTargets()
+  await worker.close()
   const next = once.startWorker(DRAIN)
   await next.done
   expect((await once.status()).states).toEqual({ submitted: 1 })

@@ -11,7 +11,7 @@ import { configFor } from '../support/api.ts'
 import { NOWHERE } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { handMadeWorker } from '../support/worker.ts'
+import { workOver } from '../support/worker.ts'
 import { startScript } from './children.ts'
 import { requestsFrom } from './requests.ts'
 
@@ -149,10 +149,10 @@ test('a worker asks for it, and goes on where it is told that somebody holds the
     asked++
     return { bytes: 2 * BOUND, isHeld: true }
   }
-  const worker = handMadeWorker({ ...store, boundLog }, configFor(NOWHERE))
+  const worker = await workOver({ ...store, boundLog }, configFor(NOWHERE))
   await waitFor(() => asked > 0, { what: 'the worker to ask' })
   await worker.stop()
-  await worker.closeTargets()
+  await worker.close()
 })
 
 test('also where the store is opened by a link', async () => {
