@@ -12,6 +12,8 @@ import type { Enqueued } from './producer/enqueue.ts'
 import type { EnqueueLinesReport, LinesOptions } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest } from './producer/new-request.ts'
 import type { DryRunLine } from './recovery/dry-run.ts'
+import type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
+import type { StoreOrigin } from './store/origin.ts'
 import type { CallerConnection } from './store/store.ts'
 import type {
   OperatorResult,
@@ -111,7 +113,8 @@ export interface Onceish<Payloads = Record<string, unknown>> {
    */
   enqueueLines(source: AsyncIterable<Buffer>, options: LinesOptions): Promise<EnqueueLinesReport>
   /**
-   * Works until it is stopped, or with `drain` until nothing is owed.
+   * Works until it is stopped, or with `drain` until nothing is owed. Its `done` rejects with STORE_RESTORED or STORE_MOVED where
+   * the store did not make its calls itself.
    * @throws OnceishError at once: ENV_MISSING when a name that a served target needs is unset; TARGET_UNKNOWN, STORE_CLOSED, USAGE
    */
   startWorker(options?: WorkOptions): Worker
@@ -125,6 +128,19 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   recover(options?: WorkOptions): Promise<WorkerReport>
   /** What recovery would do with each request in doubt: lookups are asked, nothing is written and nothing is called. */
   dryRun(): AsyncGenerator<DryRunLine>
+  /** Whether this store made its own calls, or was put back from a copy: then no worker of it calls. */
+  origin(): Promise<StoreOrigin>
+  /**
+   * A person's word that the store was put back from a copy: whatever it owes may have been called since, so it is put in doubt,
+   * which `recover` then looks into. Stop whatever else works the store first. Run again after a crash, it goes on.
+   * @throws OnceishError STORE_NOT_RESTORED where nothing shows it and `force` is not given
+   */
+  declareRestored(options?: RestoredOptions): Promise<RestoredReport>
+  /**
+   * A person's word that a store that is found at another place was moved, and is worked at no other.
+   * @throws OnceishError STORE_NOT_RESTORED where it was not moved, or has forgotten calls
+   */
+  declareMoved(): Promise<void>
   /**
    * Until the request is submitted, or has come to another end: held, dead, canceled.
    * @throws OnceishError REQUEST_NOT_FOUND, WAIT_TIMEOUT; the signal's reason

@@ -60,6 +60,8 @@ export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
+export type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
+export type { StoreOrigin } from './store/origin.ts'
 export type { CallerConnection } from './store/store.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {

@@ -17,6 +17,7 @@ import { enqueueLines } from './producer/enqueue-lines.ts'
 import type { RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
 import { createReconciler } from './recovery/reconcile.ts'
+import { declareMoved, declareRestored } from './recovery/restored.ts'
 import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
@@ -73,6 +74,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const namespace = config.namespace ?? ownNamespace
   const actor = options.actor ?? 'library'
   const policyOf = (target: string) => registry.get(target)?.policy
+  const prepare = createPrepare(registry, namespace, log)
   const rules: RequestRules = {
     maxPayloadBytes: config.maxPayloadBytes,
     policyOf,
@@ -111,7 +113,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
       registry,
       serves,
       descriptions: targets.map(({ name, version, description }) => ({ name, version, description })),
-      prepare: createPrepare(registry, namespace, log),
+      prepare,
       reconcile,
       track: createTracker(registry),
       clock,
@@ -165,6 +167,18 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     startRecovery,
     recover: async (work) => startRecovery(work).done,
     dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
+    origin: () => store.origin(),
+    declareRestored: (restored = {}) =>
+      declareRestored(
+        store,
+        {
+          ...word(),
+          location: config.store,
+          prepare: (request) => (registry.get(request.target) === undefined ? null : prepare(request)),
+        },
+        restored,
+      ),
+    declareMoved: () => declareMoved(store, { ...word(), location: config.store }),
     waitFor,
     events: (from) => feed.events(from),
     get: (requestId) => store.get(requestId),

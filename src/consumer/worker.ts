@@ -9,6 +9,7 @@ import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
+import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type {
   Claimable,
@@ -120,7 +121,8 @@ function createLoop(options: WorkerOptions) {
   async function run(): Promise<WorkerReport> {
     const stopListening = store.onWork(noteWork)
     try {
-      const { folderPath, incarnation } = await store.facts()
+      const { folderPath, incarnation, location } = await store.facts()
+      refuseForeign(await store.origin(), location)
       const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
       answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
       await store.saveDescriptions(options.descriptions, clock.wallNow())

@@ -24,7 +24,7 @@ export type StoredState = 'queued' | Exclude<RequestState, 'scheduled' | 'ready'
 
 /** From each state, the states that one transition may lead to. `queued` is ready or scheduled. */
 export const TRANSITIONS: Readonly<Record<StoredState, readonly StoredState[]>> = {
-  queued: ['invoking', 'submitted', 'dead', 'canceled', 'held'],
+  queued: ['invoking', 'submitted', 'dead', 'canceled', 'held', 'unknown'],
   invoking: ['submitted', 'unknown', 'held', 'queued', 'dead', 'canceled'],
   unknown: ['submitted', 'invoking', 'held', 'queued', 'dead', 'canceled'],
   held: ['submitted', 'unknown', 'queued', 'dead', 'canceled'],

@@ -1,6 +1,7 @@
 // What can be found out of a store from outside, whatever state it is in: nothing is made, migrated or repaired, and what
 // cannot be read is said instead of thrown.
 import type { TaskState } from '../core/task-state.ts'
+import type { StoreOrigin } from './origin.ts'
 import type { StoreStatus } from './views.ts'
 
 export interface StoreInspection {
@@ -44,6 +45,8 @@ export interface DatabaseFacts {
   /** A commit of ours waits until it is on disk. */
   readonly isSynced: boolean
   readonly highWaterAt: number
+  /** Null where the schema is not this release's. */
+  readonly origin: StoreOrigin | null
   /** The latest instant in the newest rows. */
   readonly newestRowAt: number | null
   readonly bytes: number

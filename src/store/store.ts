@@ -3,8 +3,18 @@
 // engine with a clock of its own may use that inside the transaction.
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import type { RequestState } from '../core/task-state.ts'
+import type { OwnWord, StoreOrigin } from './origin.ts'
 import type { Investigation, TurnInput, TurnResult, WorkerLife } from './turn.ts'
-import type { BackupCopy, BackupOptions, LogSize, PurgeBatch, PurgeScope, PurgeWord } from './upkeep.ts'
+import type {
+  BackupCopy,
+  BackupOptions,
+  DoubtOrder,
+  ForgottenSlice,
+  LogSize,
+  PurgeBatch,
+  PurgeScope,
+  PurgeWord,
+} from './upkeep.ts'
 import type {
   EventView,
   OperatorResult,
@@ -70,6 +80,7 @@ export type Commit =
   | 'purge'
   | 'pause'
   | 'resume'
+  | 'restore'
 
 /** Told of each commit, right before and right after it: what tests crash at. A throw before it rolls it back. */
 export type StoreProbe = (moment: 'before-commit' | 'after-commit', commit: Commit) => void
@@ -180,6 +191,13 @@ export interface Store {
    * @throws OnceishError BACKUP_UNVERIFIED, STORE_*
    */
   backup(to: string, options: BackupOptions): Promise<BackupCopy>
+  /** Whether it made the calls that were made from it, or was put back from a copy. A turn that would call refuses the latter. */
+  origin(): Promise<StoreOrigin>
+  /** A slice of what is owed, in id order after `afterId`: what may have been called since the copy becomes `unknown`. */
+  doubtForgotten(afterId: number, order: DoubtOrder): Promise<ForgottenSlice>
+  /** A person's word: from here on this store is the one that calls; a restored one begins a new incarnation. */
+  declareOwn(kind: OwnWord, word: { now: number; actor: string }, detail: unknown): Promise<void>
+
   /** The names that the engine takes for its own where a store is at `path`. */
   filesOf(path: string): readonly string[]
 

@@ -1,5 +1,7 @@
-// The words of maintenance: what a purge asks for, what a copy holds, how large the log is.
+// The words of maintenance: what a purge asks for, what a copy holds and has forgotten, how large the log is.
+import type { ForgottenTime } from '../core/forgotten-call.ts'
 import type { EndedState } from '../core/task-state.ts'
+import type { Claimable, Preparation } from './turn.ts'
 
 /** Which ended requests a purge asks for. */
 export interface PurgeScope {
@@ -30,6 +32,25 @@ export interface PurgeWord {
   readonly actor: string
   /** Says what would go, and writes nothing. */
   readonly dryRun: boolean
+}
+
+/** What a store put back from a copy may have called since is put in doubt. */
+export interface DoubtOrder extends ForgottenTime {
+  readonly actor: string
+  /** Of what is queued: the bytes that a forgotten call sent, as far as the config is still the same. */
+  readonly prepare: (request: Claimable) => Preparation | null
+  /** Says what would be doubted, and writes nothing. */
+  readonly isDryRun: boolean
+}
+
+export interface ForgottenSlice {
+  /** By target. */
+  readonly doubted: Readonly<Record<string, number>>
+  /** Scheduled for later than any call that was made. */
+  readonly kept: number
+  /** The next slice begins after this request. */
+  readonly lastId: number
+  readonly done: boolean
 }
 
 /** How a copy is watched and ended. */

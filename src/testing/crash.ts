@@ -26,6 +26,9 @@ export const CRASH_POINTS = [
   'resolve:after-commit',
   'purge:before-commit',
   'purge:after-commit',
+  /** What a store put back from a copy has forgotten is put in doubt. */
+  'restore:before-commit',
+  'restore:after-commit',
 ] as const
 /** One of `CRASH_POINTS`. */
 export type CrashPoint = (typeof CRASH_POINTS)[number]
@@ -116,6 +119,7 @@ function mortal(store: Store, death: () => OnceishError | null): Store {
 
 const SYNCHRONOUS: ReadonlySet<string> = new Set<keyof Store>([
   'enqueueIn',
+  'filesOf',
   'watchChanges',
   'watchCommits',
   'onCommit',

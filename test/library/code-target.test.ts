@@ -1,5 +1,5 @@
 // Targets in code, through the whole product: what a handler returns or throws, and what becomes of the request.
-import { copyFileSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
@@ -267,21 +267,25 @@ test('cancel in code: a request in doubt whose task is found is canceled at the 
 })
 
 test('doubt is settled by the version that made it, and held by another', async () => {
-  const path = join(tempDir(), 'jobs.db')
-  const cut = code(() => Promise.reject('cut'))
-  const first = await open([cut], path)
-  const { requestId } = await first.enqueue({ target: 'code', payload: { n: 1 } })
-  const worker = first.startWorker()
-  await waitFor(async () => (await first.get(requestId))?.state === 'unknown', { what: 'doubt' })
-  await worker.stop()
-  await first.close()
-  copyFileSync(path, join(dirname(path), 'copy.db'))
-  const again = await open([code(() => ({ taskId: 'v1' }))], join(dirname(path), 'copy.db'))
-  await again.recover()
-  expect(await again.get(requestId)).toMatchObject({ state: 'submitted', taskId: 'v1' })
-  const second = await open([code(() => ({ taskId: 'v2' }), { version: '2' })], path)
-  await second.recover()
-  expect(await second.get(requestId)).toMatchObject({ state: 'held', reason: 'description_missing' })
+  const leaveDoubt = async (path: string) => {
+    const first = await open([code(() => Promise.reject('cut'))], path)
+    const { requestId } = await first.enqueue({ target: 'code', payload: { n: 1 } })
+    const worker = first.startWorker()
+    await waitFor(async () => (await first.get(requestId))?.state === 'unknown', { what: 'doubt' })
+    await worker.stop()
+    await first.close()
+    return requestId
+  }
+  const recoverBy = async (target: ReturnType<typeof code>) => {
+    const path = join(tempDir(), 'jobs.db')
+    const requestId = await leaveDoubt(path)
+    const again = await open([target], path)
+    await again.recover()
+    return again.get(requestId)
+  }
+  expect(await recoverBy(code(() => ({ taskId: 'v1' })))).toMatchObject({ state: 'submitted', taskId: 'v1' })
+  const other = code(() => ({ taskId: 'v2' }), { version: '2' })
+  expect(await recoverBy(other)).toMatchObject({ state: 'held', reason: 'description_missing' })
 })
 
 test('what code comes to after its worker has ended is kept, and taken over by the next', async () => {

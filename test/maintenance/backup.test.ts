@@ -24,7 +24,7 @@ function rowsIn(path: string): Record<string, number> {
   return rows
 }
 
-test('a copy opens as a store of the same life and goes on from there', async () => {
+test('a copy opens as a store of the same life, and goes on from there once a person has said so', async () => {
   const world = await filledWorld()
   const [call] = (await world.turn({ slots: 1 })).calls
   const path = join(tempDir(), 'copy.db')
@@ -42,6 +42,8 @@ test('a copy opens as a store of the same life and goes on from there', async ()
   const copy = await openWorld({ path })
   expect(await copy.store.facts()).toMatchObject({ incarnation: facts.incarnation, namespace: facts.namespace })
   expect(await copy.store.get(call?.requestId ?? 0)).toMatchObject({ state: 'invoking', payload: { n: 0 } })
+  await expect(copy.turn({ slots: 100 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  await copy.store.declareOwn('store_restored', { now: copy.clock.now, actor: 'test' }, {})
   expect((await copy.turn({ slots: 100 })).calls).toHaveLength(49)
   await copy.store.close()
 })

@@ -53,6 +53,7 @@ function factsOf(given: Given): DoctorFacts {
     journalMode: 'wal',
     isSynced: true,
     highWaterAt: NOW - 5000,
+    origin: { kind: 'own' },
     newestRowAt: NOW - 5000,
     bytes: MIB,
     freeBytes: 0,
@@ -121,7 +122,7 @@ test('where all is well every check says so, and none has advice', () => {
   const checks = checksOf(factsOf({}))
   expect(checks.filter(({ ok, advice }) => ok !== 'ok' || advice !== null)).toEqual([])
   expect(checks.map(({ name }) => name)).toEqual([
-    'versions', 'environment', 'file_system', 'disk_space', 'permissions', 'database', 'journal', 'clock', 'log', 'size',
+    'versions', 'environment', 'file_system', 'disk_space', 'permissions', 'database', 'origin', 'journal', 'clock', 'log', 'size',
     'integrity', 'unroutable', 'paused', 'held', 'leases', 'code_versions', 'closing_windows', 'windows',
   ]) // biome-ignore format: one name after another reads best
 })
@@ -143,6 +144,22 @@ const BAD: readonly [what: string, name: string, ok: Check['ok'], given: Given, 
   ['a file not to be written', 'permissions', 'fail', { isWritable: false }, /jobs\.db/, /owner/],
   ['a folder not to be written', 'permissions', 'fail', { folder: { isWritable: false } }, /\/data/, /owner/],
   ['a folder for anybody', 'permissions', 'warn', { folder: { mode: 0o777 } }, /\/data/, /chmod o-w/],
+  [
+    'a copy put back',
+    'origin',
+    'fail',
+    { database: { origin: { kind: 'restored', why: 'behind', knownUntil: NOW, calledUntil: NOW + 1 } } },
+    /put back from a copy/,
+    /recover --restored/,
+  ],
+  [
+    'a store at another place',
+    'origin',
+    'fail',
+    { database: { origin: { kind: 'moved', from: '/old/jobs.db' } } },
+    /\/old\/jobs\.db/,
+    /recover --moved/,
+  ],
   ['another journal', 'journal', 'warn', { database: { journalMode: 'delete' } }, /delete/, /WAL/],
   ['commits that do not wait', 'journal', 'fail', { database: { isSynced: false } }, /less than FULL/, /SQLite/],
   ['a clock behind', 'clock', 'warn', { database: { highWaterAt: NOW + 3_600_000 } }, /1h behind/, /NTP/],

@@ -1,5 +1,6 @@
 // One schedule: a few requests, two workers that are killed and started again, an operator, an API of five kinds, clocks that
 // jump, a store that fails. After the chaos comes calm, and then what was promised must hold.
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../../src/config/config.ts'
 import { OnceishError } from '../../src/core/errors.ts'
@@ -77,7 +78,8 @@ export async function openStage(library: Library, folder: string): Promise<Stage
   const reset = raw.transaction(() => {
     for (const table of TABLES) raw.exec(`DELETE FROM ${table}`)
     raw.exec('DELETE FROM sqlite_sequence')
-    raw.prepare('UPDATE store SET high_water_at = ?').run(START)
+    raw.prepare('UPDATE store SET high_water_at = ?, has_called = 0').run(START)
+    rmSync(`${path}-calls`, { force: true })
   })
   const TABLES = raw
     .prepare(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'store'`)

@@ -1,6 +1,8 @@
 // What README's blocks need around them to be run (test/readme.test.ts). Blocks run without an entry here where they can:
 // yaml loads as a config, a ts block is compiled and run as a program of its own, an sh block's onceish commands are run in
 // order and end with 0, all against a local fake of api.example.com, in a folder with README's first config.
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Installed } from './installed.ts'
 import type { JobsApi } from './jobs-api.ts'
 
@@ -29,6 +31,12 @@ export const JOBS_FILE_LINES = 15
 export const STAGES: Readonly<Record<string, Stage>> = {
   'API_KEY=... npx onceish work': { until: (api) => api.effects.length > JOBS_FILE_LINES, exit: 143 },
   'npx onceish show 17': { prepare: holdRequest17 },
+  'API_KEY=... npx onceish recover --restored --dry-run': { prepare: putBack },
+}
+
+/** The store as a copy has it: without its record of calls. */
+async function putBack(place: Installed): Promise<void> {
+  rmSync(join(place.folder, 'onceish.db-calls'))
 }
 
 /** A message that was sent and never answered, to an API that can be asked nothing. */

@@ -54,6 +54,15 @@ export function checkClock({ database, now }: DatabaseView): Check {
   return ok('clock', new Date(now).toISOString())
 }
 
+export function checkOrigin({ database: { origin }, next }: DatabaseView): Check {
+  if (origin === null || origin.kind === 'own') return ok('origin', 'it made its calls itself')
+  if (origin.kind === 'moved') {
+    return fail('origin', `it was at ${origin.from} when it last called`, `${next('recover --moved')}, or --restored`)
+  }
+  const since = new Date(origin.knownUntil).toISOString()
+  return fail('origin', `put back from a copy: calls since ${since} are forgotten`, next('recover --restored'))
+}
+
 export function checkLog({ database: { log } }: DatabaseView): Check {
   const size = formatBytes(log.bytes)
   const isLarge = log.bytes > log.boundBytes

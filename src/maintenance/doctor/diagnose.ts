@@ -5,7 +5,15 @@ import { readVersion } from '../../config/version.ts'
 import { systemClock } from '../../core/clock.ts'
 import { inspectStore } from '../../store/open-store.ts'
 import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
-import { checkClock, checkDatabase, checkIntegrity, checkJournal, checkLog, checkSize } from './database.ts'
+import {
+  checkClock,
+  checkDatabase,
+  checkIntegrity,
+  checkJournal,
+  checkLog,
+  checkOrigin,
+  checkSize,
+} from './database.ts'
 import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
 import {
   checkClosingWindows,
@@ -25,7 +33,7 @@ const MACHINE_CHECKS = [
   checkPermissions,
   checkDatabase,
 ]
-const DATABASE_CHECKS = [checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
+const DATABASE_CHECKS = [checkOrigin, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
 const WORK_CHECKS = [
   checkRoutes,
   checkPauses,

@@ -5,14 +5,15 @@ import Database from 'better-sqlite3'
 import { OnceishError } from '../../core/errors.ts'
 import type { BackupCopy, BackupOptions } from '../upkeep.ts'
 import type { BackupNews, BackupOrder } from './backup-thread.ts'
+import { RECORD_SUFFIX } from './call-record.ts'
 import { toStoreError } from './connection.ts'
 
 /** Also where this runs from its sources the thread is the built one: not every Node takes a loader and native code into a thread. */
 const BUILT = import.meta.url.endsWith('.ts') ? '../../../dist/store/sqlite/' : './'
 const THREAD = new URL(`${BUILT}backup-thread.js`, import.meta.url)
 
-/** Names beside a database that SQLite takes for its own. */
-const SIDE_FILES = ['-wal', '-shm', '-journal'] as const
+/** Names beside a database that SQLite, or the record of calls, has for its own. */
+const SIDE_FILES = ['-wal', '-shm', '-journal', RECORD_SUFFIX] as const
 
 export function ownFiles(path: string): readonly string[] {
   return [path, ...SIDE_FILES.map((suffix) => path + suffix)]

@@ -182,6 +182,6 @@ export function claimUnknown(
   }
 }
 
-function newNonce(): string {
+export function newNonce(): string {
   return randomBytes(8).toString('hex')
 }

@@ -14,11 +14,13 @@ import type {
   StoreInspection,
   WorkFacts,
 } from '../inspection.ts'
+import { originOf, type StoreOrigin } from '../origin.ts'
 import { ownFiles } from './backup.ts'
+import { recordBeside } from './call-record.ts'
 import { type Connection, toStoreError } from './connection.ts'
 import { checkpoint, LOG_BOUND_BYTES, logBytes } from './log-bound.ts'
 import { readSchemaVersion, SCHEMA_VERSION } from './migrate.ts'
-import { storeStatus } from './queries.ts'
+import { readFacts, storeStatus } from './queries.ts'
 import { type TaskStateRow, toTaskState } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { descriptionOf } from './turn-context.ts'
@@ -108,6 +110,7 @@ function databaseFacts(db: Connection, path: string, schemaVersion: number, opti
     journalMode,
     isSynced: number('synchronous') === FULL,
     highWaterAt: db.prepare('SELECT high_water_at FROM store WHERE id = 1').pluck().get() as number,
+    origin: schemaVersion === SCHEMA_VERSION ? otherwiseNull(() => inspectOrigin(db, path)) : null,
     newestRowAt: otherwiseNull(() => newestRowAt(db)),
     bytes,
     freeBytes: number('freelist_count') * pageBytes,
@@ -125,6 +128,11 @@ function otherwiseNull<T>(read: () => T): T | null {
     if (error instanceof Database.SqliteError) return null
     throw error
   }
+}
+
+function inspectOrigin(db: Connection, path: string): StoreOrigin {
+  const record = recordBeside(path)
+  return originOf(readFacts(prepareStatements(db)), record.read(), record.place())
 }
 
 function isLogHeld(db: Connection): boolean {

@@ -1,7 +1,16 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import type { RequestState } from '../../core/task-state.ts'
-import type { EventView, OrphanView, RequestDetail, RequestView, StoreStatus, TargetStatus } from '../views.ts'
+import type { OwnFacts } from '../origin.ts'
+import type {
+  EventView,
+  OrphanView,
+  RequestDetail,
+  RequestView,
+  StoreFacts,
+  StoreStatus,
+  TargetStatus,
+} from '../views.ts'
 import type { Connection } from './connection.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import { OVERVIEW_COLUMNS, type Statements } from './statements.ts'
@@ -23,6 +32,24 @@ interface OverviewRow {
   updated_at: number
   reason: string | null
   evidence: string | null
+}
+
+/** The one row of `store`. */
+export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'location' | 'folderPath'> & OwnFacts {
+  const row = sql.facts.get() as {
+    schema_version: number
+    namespace: string
+    incarnation: string
+    high_water_at: number
+    has_called: number
+  }
+  return {
+    schemaVersion: row.schema_version,
+    namespace: row.namespace,
+    incarnation: row.incarnation,
+    highWaterAt: row.high_water_at,
+    hasCalled: row.has_called === 1,
+  }
 }
 
 export function requestView(sql: Statements, requestId: number): RequestView | null {

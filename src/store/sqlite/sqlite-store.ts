@@ -6,15 +6,26 @@ import { hasCode, OnceishError } from '../../core/errors.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import { copyStore, ownFiles } from './backup.ts'
+import { createCallGate } from './call-gate.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
+import { doubtSlice } from './forgotten.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry } from './operator.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
-import { type EventRow, listRequests, requestDetail, requestViews, storeStatus, toEvent, toOrphan } from './queries.ts'
+import {
+  type EventRow,
+  listRequests,
+  readFacts,
+  requestDetail,
+  requestViews,
+  storeStatus,
+  toEvent,
+  toOrphan,
+} from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
@@ -81,6 +92,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const checkOpen = () => {
     if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
   }
+  const gate = createCallGate(sql, realPath)
   const checkSchema = () => refuseOther(sql.schemaVersion.get() as number, path)
   const read = async <T>(work: () => T): Promise<T> => {
     checkOpen()
@@ -112,8 +124,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     checkOpen()
     const run = (guard: Parameters<typeof runTurn>[2]) =>
       write(() => {
-        checkSchema()
-        const made = runTurn(sql, input, guard)
+        const { schemaVersion, ...own } = readFacts(sql)
+        refuseOther(schemaVersion, path)
+        const made = runTurn(sql, input, guard, own.highWaterAt)
+        if (made.calls.length > 0) gate.admit(own)
         for (const commit of commitsOf(input, made)) probe?.('before-commit', commit)
         return made
       })
@@ -123,6 +137,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return run((work) => db.transaction(work)())
     })
     for (const commit of commitsOf(input, result)) probe?.('after-commit', commit)
+    if (result.calls.length > 0) gate.record()
     tellCommit()
     return result
   }
@@ -130,22 +145,21 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   return {
     facts: () =>
       read(() => {
-        const row = sql.facts.get() as {
-          schema_version: number
-          namespace: string
-          incarnation: string
-          high_water_at: number
-        }
-        return {
-          engine: 'sqlite',
-          location: path,
-          folderPath: path,
-          schemaVersion: row.schema_version,
-          namespace: row.namespace,
-          incarnation: row.incarnation,
-          highWaterAt: row.high_water_at,
-        }
+        const { hasCalled: _, ...facts } = readFacts(sql)
+        return { engine: 'sqlite', location: path, folderPath: path, ...facts }
       }),
+    origin: () => read(() => gate.origin(readFacts(sql))),
+    doubtForgotten: (afterId, order) =>
+      order.isDryRun
+        ? read(() => doubtSlice(sql, afterId, order))
+        : tidy('restore', () => doubtSlice(sql, afterId, order)),
+    declareOwn: async (kind, { now, actor }, detail) => {
+      await change('restore', () => {
+        gate.declareOwn(kind, now)
+        sql.insertEvent.run(null, null, now, kind, null, null, null, actor, null, JSON.stringify(detail))
+      })
+      gate.restart()
+    },
     enqueue: async (requests, now, { stopAtConflict = false } = {}) => {
       try {
         return await change('enqueue', () => enqueueAll(sql, requests, now, stopAtConflict))

@@ -60,12 +60,13 @@ const PURGEABLE = `
 export const SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
-  facts: row('SELECT schema_version, namespace, incarnation, high_water_at FROM store WHERE id = 1'),
+  facts: row('SELECT schema_version, namespace, incarnation, high_water_at, has_called FROM store WHERE id = 1'),
   // Rises strictly with every commit that claims, so that a store put back from a copy can be told; and with every other that
   // moves a row, so that a clock set back afterwards is noticed.
-  raiseHighWater: value(
-    'UPDATE store SET high_water_at = MAX(high_water_at + ?, ?) WHERE id = 1 RETURNING high_water_at',
+  raiseHighWater: row(
+    'UPDATE store SET high_water_at = MAX(high_water_at + :by, :now), has_called = MAX(has_called, :by) WHERE id = 1',
   ),
+  setIncarnation: row('UPDATE store SET incarnation = ? WHERE id = 1'),
   dataVersion: value('PRAGMA data_version'),
 
   // enqueue
@@ -256,6 +257,8 @@ export const SQL = {
   ),
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
+  owedAfter: row('SELECT * FROM requests WHERE request_id > ? ORDER BY request_id LIMIT ?'),
+  frozen: value('SELECT frozen FROM task_state WHERE request_id = ?'),
   eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT ?'),
   lastEventId: value('SELECT COALESCE(MAX(event_id), 0) FROM events'),
   eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),

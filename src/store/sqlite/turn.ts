@@ -16,13 +16,13 @@ import { ownerOf, type Turn } from './turn-context.ts'
 const PROMOTE_A_TURN = 200
 const EXPIRE_A_TURN = 200
 
-export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null): TurnResult {
+export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, highWaterAt: number): TurnResult {
   const turn: Turn = {
     sql,
     input,
     word: { now: input.now(), actor: `worker:${input.worker.name}` },
     owner: ownerOf(input.worker),
-    highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
+    highWaterAt,
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   const lost = input.renewals.filter((call) => !renew(turn, call))
@@ -37,7 +37,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null):
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, isFull } = leaseChecks(turn)
   const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
-  if (!isIdle) sql.raiseHighWater.get(calls.length > 0 ? 1 : 0, turn.word.now)
+  if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.word.now })
   const served = JSON.stringify(input.check.targets)
   return {
     settled: [...settled, ...claimed.dead],

@@ -1,0 +1,69 @@
+// A person's word about a store that did not make its calls itself: it was put back from a copy (whatever it owes is put in
+// doubt, and recovery looks into it), or only moved.
+import { OnceishError } from '../core/errors.ts'
+import type { StoreOrigin } from '../store/origin.ts'
+import type { Store } from '../store/store.ts'
+import type { DoubtOrder } from '../store/upkeep.ts'
+
+export interface RestoredOptions {
+  /** Also where nothing shows it: the whole disk was put back, the record of calls with it. */
+  readonly force?: boolean
+  /** Says what would be put in doubt, and does nothing. */
+  readonly isDryRun?: boolean
+}
+
+/** What was put in doubt, or would be. */
+export interface RestoredReport {
+  readonly origin: StoreOrigin
+  readonly doubted: number
+  /** By target. */
+  readonly targets: Readonly<Record<string, number>>
+  /** Scheduled for later than any call that was made: surely not called. */
+  readonly kept: number
+}
+
+export interface RestoredWord extends Pick<DoubtOrder, 'now' | 'actor' | 'prepare'> {
+  readonly location: string
+}
+
+/** It can end anywhere: until it is through, the store still calls nothing, and the next run goes on. @throws OnceishError STORE_NOT_RESTORED */
+export async function declareRestored(
+  store: Store,
+  word: RestoredWord,
+  { force = false, isDryRun = false }: RestoredOptions,
+): Promise<RestoredReport> {
+  const origin = await store.origin()
+  if (origin.kind === 'own' && !force) {
+    throw new OnceishError(
+      'STORE_NOT_RESTORED',
+      `nothing shows that ${word.location} was put back from a copy, and all that it owes would be put in doubt: where you know that it was (a whole disk put back), add --force`,
+    )
+  }
+  const restored = origin.kind === 'restored' ? origin : null
+  const knownUntil = restored?.knownUntil ?? (await store.facts()).highWaterAt
+  const order: DoubtOrder = { ...word, isDryRun, knownUntil, calledUntil: restored?.calledUntil ?? null }
+  const targets: Record<string, number> = {}
+  let kept = 0
+  for (let afterId = 0, done = false; !done; ) {
+    const slice = await store.doubtForgotten(afterId, order)
+    for (const [target, count] of Object.entries(slice.doubted)) targets[target] = (targets[target] ?? 0) + count
+    kept += slice.kept
+    ;({ lastId: afterId, done } = slice)
+  }
+  const doubted = Object.values(targets).reduce((sum, count) => sum + count, 0)
+  if (!isDryRun) await store.declareOwn('store_restored', word, { origin, doubted, kept })
+  return { origin, doubted, targets, kept }
+}
+
+/** @throws OnceishError STORE_NOT_RESTORED where it was not moved; nothing is put in doubt */
+export async function declareMoved(
+  store: Store,
+  word: Pick<RestoredWord, 'now' | 'actor' | 'location'>,
+): Promise<void> {
+  const origin = await store.origin()
+  if (origin.kind !== 'moved') {
+    const why = origin.kind === 'own' ? 'is where it was' : 'has forgotten calls: say "onceish recover --restored"'
+    throw new OnceishError('STORE_NOT_RESTORED', `${word.location} ${why}`)
+  }
+  await store.declareOwn('store_moved', word, { origin })
+}

@@ -1,0 +1,51 @@
+// Puts in doubt what a store that was put back from a copy may have called since. A few rows a transaction; run again, it puts
+// the rest in doubt.
+
+import { invariant } from '../../core/errors.ts'
+import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
+import type { DoubtOrder, ForgottenSlice } from '../upkeep.ts'
+import { newNonce } from './claim.ts'
+import { freeze, logicalHashOf } from './rows.ts'
+import type { Statements } from './statements.ts'
+import { applyTransition, currentTaskState, type RequestRow } from './transitions.ts'
+
+const ROWS_A_SLICE = 200
+
+export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder): ForgottenSlice {
+  const requests = sql.owedAfter.all(afterId, ROWS_A_SLICE) as RequestRow[]
+  const doubted: Record<string, number> = {}
+  let kept = 0
+  for (const request of requests) {
+    const row = currentTaskState(sql, request.request_id, order.now)
+    invariant(row !== null, `request ${request.request_id} is owed and not there`)
+    if (!mayBeForgotten(row, request.due_at, order)) {
+      if (row.state === 'queued') kept++
+      continue
+    }
+    doubted[row.target] = (doubted[row.target] ?? 0) + 1
+    if (!order.isDryRun) doubtOne(sql, request, order)
+  }
+  const lastId = requests.at(-1)?.request_id ?? afterId
+  return { doubted, kept, lastId, done: requests.length < ROWS_A_SLICE }
+}
+
+function doubtOne(sql: Statements, request: RequestRow, order: DoubtOrder): void {
+  const row = currentTaskState(sql, request.request_id, order.now)
+  invariant(row !== null, `request ${request.request_id} is owed and not there`)
+  const hasBytes = row.state !== 'queued' || typeof sql.frozen.get(request.request_id) === 'string'
+  const preparation = hasBytes
+    ? null
+    : order.prepare({
+        requestId: request.request_id,
+        target: request.target,
+        payload: request.payload,
+        logicalHash: logicalHashOf(request.logical_hash),
+        priority: request.priority,
+        generation: request.generation,
+      })
+  const isRendered = preparation?.kind === 'prepared'
+  const bytes = isRendered ? { targetVersion: preparation.targetVersion, idempotencyKey: preparation.key } : null
+  const next = applyTransition(sql, row, forgottenCall(row, order, bytes, newNonce()), order)
+  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
+  if (isRendered) sql.setFrozen.run(freeze(preparation.call, request.payload), row.requestId)
+}

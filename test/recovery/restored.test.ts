@@ -1,0 +1,197 @@
+// A person has said that the store was put back from a copy: whatever it owes may have been called since.
+import { copyFileSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { type DescribedTarget, httpTarget, type Onceish, type PayloadsOf } from '../../src/index.ts'
+import { type CrashPoint, openForTest, startFakeApi, virtualClock } from '../../src/testing.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+type Opened = Onceish<PayloadsOf<readonly [DescribedTarget<'render', unknown>]>>
+
+const HOUR = 3_600_000
+const REMEMBERED_MS = 24 * HOUR
+
+async function world() {
+  const clock = virtualClock()
+  const api = await startFakeApi({ kind: 'keyed', clock, rememberedForMs: REMEMBERED_MS })
+  const path = join(tempDir(), 'jobs.db')
+  const target = httpTarget({
+    name: 'render',
+    submit: { url: api.url, timeoutMs: 2000 },
+    idempotency: { header: 'Idempotency-Key', rememberedFor: REMEMBERED_MS, margin: HOUR },
+    taskId: '{% $response.body.id %}',
+  })
+  const open = (crashAt?: CrashPoint) =>
+    openForTest({ store: path, targets: [target], clock, ...(crashAt === undefined ? {} : { crashAt }) })
+  const work = async (once: Opened) => clock.runUntil(once.startWorker({ drain: { horizonMs: HOUR } }).done)
+  const recover = async (once: Opened) => clock.runUntil(once.recover())
+  const copy = join(dirname(path), 'copy.db')
+  const putBack = () => {
+    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
+    copyFileSync(copy, path)
+  }
+  const enqueue = async (once: Opened, n: number, runAt?: number) => {
+    const options = runAt === undefined ? {} : { runAt: new Date(runAt).toISOString() }
+    return (await once.enqueue({ target: 'render', payload: { n }, ...options })).requestId
+  }
+  onTestFinished(() => api.close())
+  return { clock, api, path, copy, open, work, recover, putBack, enqueue }
+}
+
+/** Three requests are copied as ready, and called afterwards; the copy is put back. */
+async function restored() {
+  const made = await world()
+  const once = await made.open()
+  for (const n of [1, 2, 3]) await made.enqueue(once, n)
+  await once.backup(made.copy)
+  await made.work(once)
+  await once.close()
+  expect(made.api.effects).toHaveLength(3)
+  made.putBack()
+  return made
+}
+
+test('no worker, and no recovery, calls before the word; enqueue and looking go on', async () => {
+  const { open, api, enqueue } = await restored()
+  const once = await open()
+  await expect(once.startWorker().done).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  await expect(once.recover()).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  expect(await once.origin()).toMatchObject({ kind: 'restored', why: 'behind' })
+  await enqueue(once, 4)
+  expect((await once.status()).states).toEqual({ ready: 4 })
+  expect(api.calls).toHaveLength(3)
+  await once.close()
+})
+
+test('what was ready is replayed under the key that it had: the same tasks, no second effect', async () => {
+  const { open, api, recover } = await restored()
+  const once = await open()
+  expect(await once.declareRestored()).toMatchObject({ doubted: 3, kept: 0, targets: { render: 3 } })
+  expect((await once.status()).states).toEqual({ unknown: 3 })
+  await recover(once)
+  expect((await once.status()).states).toEqual({ submitted: 3 })
+  expect(api.effects).toHaveLength(3)
+  expect(new Set(api.calls.map(({ key }) => key)).size).toBe(3)
+  expect((await once.list()).map(({ taskId }) => taskId).sort()).toEqual(api.effects.map(({ id }) => id).sort())
+  await once.close()
+})
+
+test('its window is counted from the copy: past it nothing is replayed, and a person decides', async () => {
+  const { open, api, recover, clock } = await restored()
+  await clock.advance(REMEMBERED_MS - HOUR)
+  const once = await open()
+  await once.declareRestored()
+  await recover(once)
+  const held = await once.list()
+  expect(held.map(({ state, reason }) => `${state}: ${reason}`)).toEqual(Array(3).fill('held: key_window_closed'))
+  expect(api.calls).toHaveLength(3)
+  await once.close()
+})
+
+test('an earlier first attempt begins the window before the copy', async () => {
+  const { open, api, recover, clock, copy, putBack, enqueue } = await world()
+  const first = await open('call:answered')
+  const id = await enqueue(first, 1)
+  await expect(first.startWorker().done).rejects.toMatchObject({ code: 'SIMULATED_CRASH' })
+  await first.close()
+  await clock.advance(REMEMBERED_MS - 2 * HOUR)
+  // Whoever finds the lease over writes a later time into the store.
+  const finding = await open('sweep:before-commit')
+  await expect(finding.startWorker().done).rejects.toMatchObject({ code: 'SIMULATED_CRASH' })
+  await finding.close()
+  const second = await open()
+  expect((await second.facts()).highWaterAt).toBe(clock.wallNow())
+  await second.backup(copy)
+  await second.close()
+  putBack()
+  await clock.advance(HOUR + 60_000)
+  const once = await open()
+  await once.declareRestored({ force: true })
+  await recover(once)
+  expect(await once.get(id)).toMatchObject({ state: 'held', reason: 'key_window_closed' })
+  expect(api.calls).toHaveLength(1)
+  await once.close()
+})
+
+test('what is due later than any call stays scheduled; what has ended stays ended', async () => {
+  const { open, clock, copy, work, putBack, enqueue } = await world()
+  const once = await open()
+  const [ready, soon, later, canceled] = [
+    await enqueue(once, 1),
+    await enqueue(once, 2, clock.wallNow() + 60_000),
+    await enqueue(once, 3, clock.wallNow() + 9 * HOUR),
+    await enqueue(once, 4),
+  ]
+  await once.cancel(canceled)
+  await once.backup(copy)
+  await work(once)
+  await once.close()
+  putBack()
+  const back = await open()
+  expect(await back.declareRestored({ isDryRun: true })).toMatchObject({ doubted: 2, kept: 1 })
+  expect((await back.status()).states).toEqual({ ready: 1, scheduled: 2, canceled: 1 })
+  expect(await back.declareRestored()).toMatchObject({ doubted: 2, kept: 1 })
+  const states = await Promise.all([ready, soon, later, canceled].map(async (id) => (await back.get(id))?.state))
+  expect(states).toEqual(['unknown', 'unknown', 'scheduled', 'canceled'])
+  await back.close()
+})
+
+test('in doubt before the copy, it has one more attempt that nobody recorded, and the same key', async () => {
+  const { open, api, copy, putBack, enqueue, recover } = await world()
+  const dying = await open('call:answered')
+  const id = await enqueue(dying, 1)
+  await expect(dying.startWorker().done).rejects.toMatchObject({ code: 'SIMULATED_CRASH' })
+  await dying.close()
+  const once = await open()
+  await once.backup(copy)
+  await once.close()
+  putBack()
+  const back = await open()
+  await back.declareRestored({ force: true })
+  expect((await back.get(id))?.taskState).toMatchObject({ state: 'unknown', attempt: 2, doubtfulAttempts: [1, 2] })
+  await recover(back)
+  expect(await back.get(id)).toMatchObject({ state: 'submitted', taskId: api.effects[0]?.id })
+  expect(api.effects).toHaveLength(1)
+  expect(new Set(api.calls.map(({ key }) => key)).size).toBe(1)
+  await back.close()
+})
+
+test.each(['restore:before-commit', 'restore:after-commit'] as const)(
+  'ended at %s, the word is not yet said: the next run says it whole',
+  async (point) => {
+    const { open, api, recover } = await restored()
+    const dying = await open(point)
+    await expect(dying.declareRestored()).rejects.toMatchObject({ code: 'SIMULATED_CRASH' })
+    await dying.close()
+    const once = await open()
+    await expect(once.startWorker().done).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+    await once.declareRestored()
+    await recover(once)
+    expect((await once.status()).states).toEqual({ submitted: 3 })
+    expect(api.effects).toHaveLength(3)
+    await once.close()
+  },
+)
+
+test('the same copy put back once more is told again; one that was never restored takes a word with force', async () => {
+  const { open, putBack, recover } = await restored()
+  const once = await open()
+  const before = await once.facts()
+  await once.declareRestored()
+  await recover(once)
+  await expect(once.declareRestored()).rejects.toMatchObject({ code: 'STORE_NOT_RESTORED' })
+  await expect(once.declareMoved()).rejects.toMatchObject({ code: 'STORE_NOT_RESTORED' })
+  expect((await once.declareRestored({ force: true })).doubted).toBe(0)
+  expect(await once.facts()).not.toMatchObject({ incarnation: before.incarnation })
+  const said = []
+  for await (const event of once.events({ afterId: 0 })) {
+    said.push(event)
+    if (event.kind === 'store_restored') break
+  }
+  expect(said.at(-1)).toMatchObject({ actor: 'library', detail: { doubted: 3, kept: 0 } })
+  await once.close()
+  putBack()
+  const again = await open()
+  expect(await again.origin()).toMatchObject({ kind: 'restored', why: 'other_store' })
+  await again.close()
+})

@@ -1,0 +1,152 @@
+// A store that was put back from a copy must not call: what it holds as ready may have been called since.
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { expect, test } from 'vitest'
+import { type CallRecord, type OwnFacts, originOf } from '../../src/store/origin.ts'
+import { openWorld, type World } from '../support/store.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const PLACE = { path: '/var/jobs.db', inode: '7' }
+const OWN: OwnFacts = { incarnation: 'i', highWaterAt: 100, hasCalled: true }
+const RECORD: CallRecord = { incarnation: 'i', highWaterAt: 100, place: PLACE }
+
+test.each<[string, Partial<OwnFacts>, Partial<CallRecord> | null, object]>([
+  ['in step with its record', {}, {}, { kind: 'own' }],
+  ['ahead of it, as after a crash right after a commit', { highWaterAt: 101 }, {}, { kind: 'own' }],
+  ['without one, and without a call', { hasCalled: false }, null, { kind: 'own' }],
+  ['in another folder, as the same file', {}, { place: { path: '/old/jobs.db', inode: '7' } }, { kind: 'own' }],
+  ['in its place, with another inode', {}, { place: { path: '/var/jobs.db', inode: '8' } }, { kind: 'own' }],
+  ['behind it', { highWaterAt: 99 }, {}, { kind: 'restored', why: 'behind', knownUntil: 99, calledUntil: 100 }],
+  ['behind it, before its first call', { highWaterAt: 99, hasCalled: false }, {}, { kind: 'restored', why: 'behind' }],
+  ['without one, after calls', {}, null, { kind: 'restored', why: 'no_record', calledUntil: null }],
+  ['with the record of another', {}, { incarnation: 'j' }, { kind: 'restored', why: 'other_store' }],
+  [
+    'elsewhere, as another file',
+    {},
+    { place: { path: '/old/jobs.db', inode: '8' } },
+    { kind: 'moved', from: '/old/jobs.db' },
+  ],
+])('a store %s', (_, own, record, expected) => {
+  expect(originOf({ ...OWN, ...own }, record === null ? null : { ...RECORD, ...record }, PLACE)).toMatchObject(expected)
+})
+
+function replaceByFolder(path: string): void {
+  rmSync(path)
+  mkdirSync(path)
+}
+
+async function filled(requests = 3): Promise<World> {
+  const world = await openWorld()
+  for (let n = 0; n < requests; n++) await world.enqueue({ n })
+  return world
+}
+
+/** A copy of now, as a backup makes it. */
+async function copyOf({ store, path }: World): Promise<string> {
+  const copy = join(dirname(path), 'copy.db')
+  for (const suffix of ['', '-calls']) rmSync(copy + suffix, { force: true })
+  writeFileSync(copy, '')
+  await store.backup(copy, {})
+  return copy
+}
+
+async function putBack(world: World, copy: string): Promise<World> {
+  await world.store.close()
+  for (const suffix of ['', '-wal', '-shm']) rmSync(world.path + suffix, { force: true })
+  copyFileSync(copy, world.path)
+  return openWorld({ path: world.path, now: world.clock.now })
+}
+
+test('what was put back claims nothing, and its rows are as they were', async () => {
+  const world = await filled()
+  const copy = await copyOf(world)
+  expect((await world.turn({ slots: 1 })).calls).toHaveLength(1)
+  const back = await putBack(world, copy)
+  await expect(back.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  expect((await back.store.status()).states).toEqual({ ready: 3 })
+  expect(await back.store.origin()).toMatchObject({ kind: 'restored', why: 'behind', knownUntil: 1_000_000 })
+  await back.store.close()
+})
+
+test('a copy that is opened itself claims nothing once its store had called', async () => {
+  const world = await filled()
+  const unused = await copyOf(world)
+  await world.turn({ slots: 1 })
+  const fresh = await openWorld({ path: unused })
+  expect((await fresh.turn({ slots: 1 })).calls).toHaveLength(1)
+  await fresh.store.close()
+  const used = await openWorld({ path: await copyOf(world) })
+  await expect(used.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  await used.store.close()
+  await world.store.close()
+})
+
+test('a file that a person moved with its record, and one that was copied with it, wait for a word', async () => {
+  const world = await filled()
+  await world.turn({ slots: 1 })
+  await world.store.close()
+  const folder = tempDir()
+  const elsewhere = join(folder, 'jobs.db')
+  for (const suffix of ['', '-calls']) copyFileSync(world.path + suffix, elsewhere + suffix)
+  const moved = await openWorld({ path: elsewhere })
+  await expect(moved.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_MOVED' })
+  await moved.store.declareOwn('store_moved', { now: moved.clock.now, actor: 'test' }, {})
+  expect((await moved.turn({ slots: 1 })).calls).toHaveLength(1)
+  await moved.store.close()
+  renameSync(folder, `${folder}-renamed`)
+  const renamed = await openWorld({ path: join(`${folder}-renamed`, 'jobs.db') })
+  expect((await renamed.turn({ slots: 1 })).calls).toHaveLength(1)
+  await renamed.store.close()
+  rmSync(`${folder}-renamed`, { recursive: true })
+})
+
+test('the record is there before the first claim commits, and in step after each', async () => {
+  const world = await filled()
+  expect(existsSync(`${world.path}-calls`)).toBe(false)
+  for (let n = 0; n < 3; n++) {
+    await world.turn({ slots: 1 })
+    expect(JSON.parse(readFileSync(`${world.path}-calls`, 'utf8')).slice(0, 2)).toEqual([
+      (await world.store.facts()).incarnation,
+      (await world.store.facts()).highWaterAt,
+    ])
+  }
+  await world.store.close()
+})
+
+test('two stores on one file leave the record of the later commit, whoever wrote last', async () => {
+  const world = await filled(6)
+  const other = await openWorld({ path: world.path, worker: { name: 'w2', boot: 'b2' } })
+  for (const turn of [world, other, other, world]) await turn.turn({ slots: 1 })
+  const [, highWaterAt] = JSON.parse(readFileSync(`${world.path}-calls`, 'utf8'))
+  expect(highWaterAt).toBe((await world.store.facts()).highWaterAt)
+  await other.store.close()
+  await world.store.close()
+})
+
+test.each([
+  ['torn', (path: string) => writeFileSync(path, '["half a li'), 'STORE_RESTORED'],
+  ['removed', (path: string) => rmSync(path), 'STORE_RESTORED'],
+  ['not a file', replaceByFolder, 'STORE_UNWRITABLE'],
+])('where the record is %s nothing is called', async (_, harm, code) => {
+  const world = await filled()
+  await world.turn({ slots: 1 })
+  harm(`${world.path}-calls`)
+  await expect(world.turn({ slots: 1 })).rejects.toMatchObject({ code })
+  expect((await world.store.status()).states).toEqual({ invoking: 1, ready: 2 })
+  await world.store.close()
+})
+
+test('a store of an older schema begins its record with its first claim', async () => {
+  const world = await filled()
+  await world.turn({ slots: 1 })
+  await world.store.close()
+  const { default: Database } = await import('better-sqlite3')
+  const db = new Database(world.path)
+  db.exec('ALTER TABLE store DROP COLUMN has_called; UPDATE store SET schema_version = 2')
+  db.close()
+  rmSync(`${world.path}-calls`)
+  const upgraded = await openWorld({ path: world.path })
+  expect((await upgraded.turn({ slots: 1 })).calls).toHaveLength(1)
+  expect(existsSync(`${world.path}-calls`)).toBe(true)
+  await upgraded.store.close()
+})
