@@ -10,7 +10,7 @@ import type { PreparedCall } from '../../core/prepared-call.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
 import { createRedactor, type Redactor, secretsOfHeader } from '../redact.ts'
 import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
-import { type Agents, type ConnectHook, openAgents } from './agents.ts'
+import type { Agents, ConnectHook } from './agents.ts'
 import { type AnswerRules, type CallFacts, classify, compileRules } from './classify.ts'
 import { evidenceOf, unsentEvidence } from './evidence.ts'
 import { parseJson } from './extract.ts'
@@ -55,7 +55,8 @@ class HttpTarget implements Target {
   readonly #definition: TargetDefinition
   readonly #env: Environment
   readonly #clock: Clock
-  readonly #agents: Agents
+  readonly #openAgents: () => Promise<Agents>
+  #agents: Promise<Agents> | null = null
   readonly #submit: CompiledCall
   readonly #lookup: SideCall | null
   readonly #cancel: SideCall | null
@@ -79,7 +80,8 @@ class HttpTarget implements Target {
     this.#definition = definition
     this.#env = env
     this.#clock = clock ?? systemClock
-    this.#agents = openAgents({ ...submitDefinition, connectHook })
+    // Whoever never calls need not load what calls: most commands are over before it would have been.
+    this.#openAgents = async () => (await import('./agents.ts')).openAgents({ ...submitDefinition, connectHook })
     this.#submit = compileCall(submitDefinition, `target "${name}": submit`)
     this.#lookup = compileSideCall(definition.lookup, `target "${name}": lookup`)
     this.#cancel = compileSideCall(definition.cancel, `target "${name}": cancel`)
@@ -107,7 +109,9 @@ class HttpTarget implements Target {
   async invoke(prepared: PreparedCall, { input, gate, onWritten, signal }: InvokeOptions): Promise<Outcome> {
     let call: HttpCall
     let facts: CallFacts
+    let agents: Agents
     try {
+      agents = await this.#connected()
       const readsPayload = this.#submit.secretsReadPayload
       const scope = scopeOf(this.#submit, input, { readsPayload, env: this.#env, taskId: null })
       const secrets = renderSecretHeaders(this.#submit, scope)
@@ -119,7 +123,7 @@ class HttpTarget implements Target {
       const kind = isRequestsFault(error) ? 'rejected' : 'blocked'
       return { kind, evidence: unsentEvidence('render', error, this.#redactorFor({})) }
     }
-    const verdict = await submit(this.#agents.submit, call)
+    const verdict = await submit(agents.submit, call)
     return classify(verdict, this.#rules, facts, this.#clock.wallNow())
   }
 
@@ -171,8 +175,13 @@ class HttpTarget implements Target {
     return originOf(prepared.url) === this.#origin && prepared.account === this.#account
   }
 
-  close(): Promise<void> {
-    return this.#agents.close()
+  async close(): Promise<void> {
+    await (await this.#agents)?.close()
+  }
+
+  #connected(): Promise<Agents> {
+    this.#agents ??= this.#openAgents()
+    return this.#agents
   }
 
   #keyHeader(key: string | null): { name: string; value: string } | null {
@@ -194,7 +203,8 @@ class HttpTarget implements Target {
       const rendered = renderCall(call, scope, input.payload)
       const headers = { ...rendered.headers, ...secrets }
       const limits = { ...this.#definition.submit, timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
-      const verdict = await submit(this.#agents.lookup, { ...this.#httpCall({ ...rendered, headers }, limits), signal })
+      const { lookup } = await this.#connected()
+      const verdict = await submit(lookup, { ...this.#httpCall({ ...rendered, headers }, limits), signal })
       return { verdict, secrets }
     } catch (error) {
       return { error }
