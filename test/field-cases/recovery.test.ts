@@ -1,0 +1,96 @@
+// Cases about asking the API what became of a call, a task, or a cancellation.
+
+import { join } from 'node:path'
+import { HttpResponse, http } from 'msw'
+import { expect, onTestFinished, test } from 'vitest'
+import { serveMsw } from '../../fixtures/api/serve-msw.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { DEADLINE_MS, DRAIN, listed, openField, openStage } from './stage.ts'
+
+test('C09 cancel races, ours and theirs: canceled in doubt, purged and restarted, it is never sent again', async () => {
+  const { api, clock, crash, open } = await openStage('lookup', (url) => ({
+    ...listed(url),
+    cancel: { url: `${url}/{% $taskId %}` },
+  }))
+  await crash({ n: 1 }, 'call:answered')
+  const canceling = await open()
+  expect(await canceling.cancel(1)).toMatchObject({ kind: 'applied', view: { state: 'invoking' } })
+  expect(await canceling.purge({ olderThanMs: 0, abandoned: true })).toMatchObject({ purged: 0 })
+  await canceling.close()
+  const once = await open()
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(await once.get(1)).toMatchObject({ state: 'canceled', taskId: 'task-1' })
+  expect(api.calls).toHaveLength(1)
+  expect([...api.canceled]).toEqual(['task-1'])
+})
+
+test('C09 cancel races, ours and theirs: a task that its API will not cancel any more is not called canceled', async () => {
+  const { api, clock, crash, open } = await openStage('lookup', (url, origin) => ({
+    ...listed(url),
+    // The API answers 404 there: it has finished meanwhile.
+    cancel: { url: `${origin}/finished/{% $taskId %}` },
+    deadlineMs: DEADLINE_MS,
+  }))
+  await crash({ n: 1 }, 'call:answered')
+  const once = await open()
+  await once.cancel(1)
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  const request = await once.get(1)
+  expect(request).toMatchObject({ state: 'held', reason: 'cancel_failed', taskId: 'task-1' })
+  expect(api.calls).toHaveLength(1)
+  // A person's word ends it.
+  expect(await once.resolve(1, { kind: 'task_id', taskId: 'task-1' })).toMatchObject({ kind: 'applied' })
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'task-1' })
+})
+
+test('C21 an empty lookup is not proof of absence: a task that shows after 90 s is found, and not made again', async () => {
+  const { api, clock, crash, open } = await openStage('lookup', listed, { lagMs: 90_000 })
+  await crash({ n: 1 }, 'call:answered')
+  const once = await open()
+  await clock.runUntil(once.recover())
+  const request = await once.get(1)
+  expect(request).toMatchObject({ state: 'submitted', taskId: 'task-1' })
+  // It was asked too soon, saw nothing, and that counted for nothing.
+  const asked = request?.events.filter(({ kind }) => kind === 'asked_later')
+  expect(asked).toMatchObject([{ reason: 'miss_not_settled', detail: { misses: 0 } }])
+  expect(api.calls).toHaveLength(1)
+})
+
+test('C21 an empty lookup is not proof of absence: a page that misses a node proves nothing, and ends with a person', async () => {
+  const base = 'https://jobs.sample.test'
+  const strays: unknown[] = []
+  let submits = 0
+  let lookups = 0
+  const served = await serveMsw({
+    base,
+    port: 0,
+    onUnhandled: (route) => strays.push(route),
+    onError: (error) => strays.push(error),
+    handlers: [
+      http.post(`${base}/jobs`, () => {
+        submits++
+        return HttpResponse.error()
+      }),
+      http.get(`${base}/jobs`, () => {
+        lookups++
+        return HttpResponse.json({ data: [], node_failures: ['node-2'] })
+      }),
+    ],
+  })
+  onTestFinished(() => served.close())
+  const url = `${served.origin}/jobs`
+  const lookup = { ...(listed(url)['lookup'] as object), complete: '{% $count($response.body.node_failures) = 0 %}' }
+  const clock = virtualClock()
+  const config = {
+    store: join(tempDir(), 'jobs.db'),
+    targets: { job: { ...listed(url), lookup, deadlineMs: DEADLINE_MS } },
+  }
+  const once = await openField(config, clock)
+  await once.enqueue({ target: 'job', payload: { n: 1 } })
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(await once.get(1)).toMatchObject({ state: 'held', reason: 'deadline', taskState: { misses: 0 } })
+  expect(lookups).toBeGreaterThan(2)
+  expect(submits).toBe(1)
+  expect(strays).toEqual([])
+})
