@@ -1,0 +1,106 @@
+// Cases in which a real process is killed at a moment that somebody else's queue did not survive.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, onTestFinished, test } from 'vitest'
+import type { Onceish } from '../../src/index.ts'
+import { type CrashPoint, type FakeApi, type FakeApiOptions, startFakeApi } from '../../src/testing.ts'
+import type { RawConfig } from '../support/api.ts'
+import { startCli, workspace } from '../support/run-cli.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { DRAIN, keyed, listed, openField, startTaskApi, tracked } from './stage.ts'
+
+const DIE_AT = fileURLToPath(new URL('./die-at.mjs', import.meta.url))
+
+async function startApi(kind: FakeApiOptions['kind']): Promise<FakeApi> {
+  const api = await startFakeApi({ kind })
+  onTestFinished(() => api.close())
+  return api
+}
+
+interface Job {
+  readonly folder: string
+  /** The process that comes after: this one. */
+  readonly once: Onceish
+  /** A worker of its own, killed at that point. */
+  killAt(point: CrashPoint): Promise<void>
+}
+
+/** One request, in a store whose leases end soon. */
+async function openJob(target: RawConfig): Promise<Job> {
+  const submit = { ...(target['submit'] as object), timeoutMs: 400 }
+  const config = { worker: { concurrency: 4, leaseMs: 1000, graceMs: 500 }, targets: { job: { ...target, submit } } }
+  const { folder, database } = workspace(config)
+  const next = await openField({ ...config, store: database })
+  await next.enqueue({ target: 'job', payload: { n: 1 } })
+  return {
+    folder,
+    once: next,
+    killAt: async (point) => {
+      const child = spawn(process.execPath, [DIE_AT, join(folder, 'onceish.config.json'), point], { stdio: 'inherit' })
+      expect((await once(child, 'exit'))[1]).toBe('SIGKILL')
+    },
+  }
+}
+
+test('C04 task id only in worker memory: killed between the answer and its commit, there is one task and its id is stored', async () => {
+  const api = await startApi('keyed')
+  const { once, killAt } = await openJob(keyed(api.url))
+  await killAt('settle:before-commit')
+  expect(api.effects).toHaveLength(1)
+  expect(await once.get(1)).toMatchObject({ state: 'invoking', taskId: null })
+  await once.recover()
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', taskState: { taskId: api.effects[0]?.id } })
+  expect(api.effects).toHaveLength(1)
+})
+
+test('C04 task id only in worker memory: killed while its task is asked about, it goes on by the stored id and submits nothing', async () => {
+  const api = await startTaskApi()
+  api.say({ status: 'queued' })
+  const { status, ...target } = tracked(api.url)
+  const { folder, once: next } = await openJob({ ...target, status: { ...(status as object), everyMs: 50 } })
+  const worker = startCli(folder, ['work'])
+  await waitFor(() => api.polls() >= 2, { what: 'questions about the task' })
+  worker.kill('SIGKILL')
+  await once(worker, 'exit')
+  api.say({ status: 'succeeded' })
+  next.startWorker()
+  expect(await next.waitFor(1, { until: 'finished' })).toMatchObject({ state: 'succeeded', taskId: 'task-1' })
+  expect(api.submits()).toBe(1)
+})
+
+test('C07 rows stuck active after the process ends: killed before the claim commits, the row is still ready', async () => {
+  const api = await startApi('keyed')
+  const { once, killAt } = await openJob(keyed(api.url))
+  await killAt('claim:before-commit')
+  expect(await once.get(1)).toMatchObject({ state: 'ready', attempt: 0 })
+  expect(api.calls).toHaveLength(0)
+  await once.startWorker(DRAIN).done
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', attempt: 1 })
+  expect(api.effects).toHaveLength(1)
+})
+
+test('C07 rows stuck active after the process ends: killed after the call, the row is shown and looked into, not queued again', async () => {
+  const api = await startApi('lookup')
+  const { lookup, ...target } = listed(api.url)
+  // Of what it answers nothing is ever complete.
+  const blind = { ...(lookup as object), taskId: '{% $response.body.nothing %}', complete: false }
+  const { once, killAt } = await openJob({ ...target, lookup: blind })
+  await killAt('call:answered')
+  expect(await dryRun(once)).toMatchObject([{ requestId: 1, state: 'invoking' }])
+  const before = Date.now()
+  once.startWorker()
+  await waitFor(async () => (await once.get(1))?.reason === 'lookup_undetermined', { what: 'a look into the row' })
+  const { states, oldestReady, oldestUnknown } = await once.status()
+  expect({ states, oldestReady }).toEqual({ states: { unknown: 1 }, oldestReady: null })
+  expect(oldestUnknown).toBeGreaterThanOrEqual(before)
+  expect(await dryRun(once)).toMatchObject([{ requestId: 1, state: 'unknown', would: 'later' }])
+  expect(api.calls).toHaveLength(1)
+})
+
+async function dryRun(once: Onceish): Promise<unknown[]> {
+  const lines = []
+  for await (const line of once.dryRun()) lines.push(line)
+  return lines
+}
