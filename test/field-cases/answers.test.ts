@@ -92,3 +92,24 @@ test.each([302, 307])(
     expect(elsewhere.connections()).toBe(0)
   },
 )
+
+test('C22 redirect on the submit call: 303 to the status of a task is its acceptance where the target says so, and is not followed', async () => {
+  const elsewhere = await rawServer((connection) => connection.socket.resume())
+  const { api, clock, open } = await openStage('opaque', (url) => ({
+    ...opaque(url),
+    outcomes: [
+      {
+        when: '{% $response.status = 303 %}',
+        is: 'accepted',
+        taskId: "{% $substringAfter($response.headers.location, '/tasks/') %}",
+      },
+    ],
+  }))
+  const headers = { location: `${elsewhere.origin}/tasks/task-x` }
+  api.failNext({ status: 303, headers, body: '', after: 'effect' })
+  const once = await open()
+  await once.enqueue({ target: 'job', payload: 1 })
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'task-x' })
+  expect(elsewhere.connections()).toBe(0)
+})
