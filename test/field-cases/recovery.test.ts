@@ -6,6 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { serveMsw } from '../../fixtures/api/serve-msw.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { DEADLINE_MS, DRAIN, listed, openField, openStage } from './stage.ts'
 
 test('C09 cancel races, ours and theirs: canceled in doubt, purged and restarted, it is never sent again', async () => {
@@ -93,4 +94,24 @@ test('C21 an empty lookup is not proof of absence: a page that misses a node pro
   expect(lookups).toBeGreaterThan(2)
   expect(submits).toBe(1)
   expect(strays).toEqual([])
+})
+
+test('C24 compensation of a step whose outcome is unknown: nothing is undone before the step is found, then that step alone', async () => {
+  const { api, clock, crash, open } = await openStage(
+    'lookup',
+    (url) => ({ ...listed(url), cancel: { url: `${url}/{% $taskId %}` } }),
+    { lagMs: 90_000 },
+  )
+  await crash({ n: 1 }, 'call:answered')
+  const once = await open()
+  await once.cancel(1)
+  clock.advance(61_000)
+  once.startWorker()
+  await waitFor(async () => (await once.get(1))?.reason === 'miss_not_settled', { what: 'a lookup that shows nothing' })
+  expect(await once.get(1)).toMatchObject({ state: 'unknown', taskId: null })
+  expect(api.canceled.size).toBe(0)
+  await clock.runUntil(once.waitFor(1))
+  expect(await once.get(1)).toMatchObject({ state: 'canceled', taskId: 'task-1' })
+  expect([...api.canceled]).toEqual(['task-1'])
+  expect(api.calls).toHaveLength(1)
 })

@@ -10,8 +10,8 @@ import { waitFor } from '../support/wait-for.ts'
 import { closedPort, httpAnswer, rawServer } from '../target/support/raw-server.ts'
 import { DRAIN, opaque, openField } from './stage.ts'
 
-function configFor(url: string) {
-  const submit = { url, timeoutMs: 5000, connection: 'reuse' }
+function configFor(url: string, connection?: 'reuse') {
+  const submit = { url, timeoutMs: 5000, ...(connection && { connection }) }
   return { store: join(tempDir(), 'jobs.db'), targets: { job: { ...opaque(url), submit } } }
 }
 
@@ -25,7 +25,7 @@ test('C03 ECONNRESET on a reused keep-alive socket: after the request was read i
       connection.reset()
     })
   })
-  const once = await openField(configFor(`${server.origin}/jobs`))
+  const once = await openField(configFor(`${server.origin}/jobs`, 'reuse'))
   await once.enqueueMany([1, 2, 3, 4, 5, 6].map((payload) => ({ target: 'job', payload })))
   await once.startWorker({ ...DRAIN, concurrency: 1 }).done
   expect(resets).toBeGreaterThan(0)
@@ -36,6 +36,16 @@ test('C03 ECONNRESET on a reused keep-alive socket: after the request was read i
     phase: 'unanswered',
     error: expect.stringMatching(/ECONNRESET|other side closed/),
   })
+})
+
+test('C03 ECONNRESET on a reused keep-alive socket: what could not be settled later goes over a socket of its own, unless told', async () => {
+  const server = await rawServer((connection) =>
+    connection.onRequest(() => connection.socket.write(httpAnswer(201, '{"id":"task"}'))),
+  )
+  const once = await openField(configFor(`${server.origin}/jobs`))
+  await once.enqueueMany([1, 2, 3, 4, 5, 6].map((payload) => ({ target: 'job', payload })))
+  await once.startWorker({ ...DRAIN, concurrency: 1 }).done
+  expect(server.connections()).toBe(6)
 })
 
 test('C03 ECONNRESET on a reused keep-alive socket: a refused connection surely had no effect and is tried until it is taken', async () => {
