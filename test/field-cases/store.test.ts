@@ -85,20 +85,29 @@ test('C17 database on a network or virtual file system: where its shared memory 
   })
 })
 
-test('C17 database on a network or virtual file system: a damaged header ends every command, and the file stays as it is', async () => {
-  const { database, cli } = workspace({ targets: NOWHERE })
-  const once = await openField({ store: database, targets: NOWHERE })
-  await once.enqueue({ target: 'job', payload: 1 })
-  await once.close()
-  const bytes = readFileSync(database)
-  bytes.write('not a database', 0)
-  writeFileSync(database, bytes)
-  const { code, stderr } = await cli(['work', '--drain'])
-  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('no SQLite database; it was left') })
-  const opened = openOnceish({ config: { store: database, targets: NOWHERE } })
-  await expect(opened).rejects.toMatchObject({ code: 'STORE_NOT_A_DATABASE' })
-  expect(readFileSync(database).equals(bytes)).toBe(true)
-})
+test.each([
+  [
+    'a damaged header',
+    'STORE_NOT_A_DATABASE',
+    (whole: Buffer) => Buffer.concat([Buffer.from('not'), whole.subarray(3)]),
+  ],
+  ['half of it', 'STORE_CORRUPT', (whole: Buffer) => whole.subarray(0, whole.length / 2)],
+])(
+  'C17 database on a network or virtual file system: %s ends every command, and the file stays as it is',
+  async (_, code, damage) => {
+    const { database, cli } = workspace({ targets: NOWHERE })
+    const once = await openField({ store: database, targets: NOWHERE })
+    await once.enqueue({ target: 'job', payload: 1 })
+    await once.close()
+    const bytes = damage(readFileSync(database))
+    writeFileSync(database, bytes)
+    const worked = await cli(['work', '--drain'])
+    expect(worked).toMatchObject({ code: 1, stderr: expect.stringMatching(`${code}: .*it was left as it is`) })
+    const opened = openOnceish({ config: { store: database, targets: NOWHERE } })
+    await expect(opened).rejects.toMatchObject({ code })
+    expect(readFileSync(database).equals(bytes)).toBe(true)
+  },
+)
 
 test('C18 secrets in stored errors: a token that the API echoes is in no file, no log and nothing that is shown', async () => {
   const TOKEN = 'tok_SECRET_4711'
