@@ -7,7 +7,7 @@ import { DRAIN, keyed, MINUTE_MS, opaque, openStage } from './stage.ts'
 test('C01 client timeout shorter than the server: a 409 in reply to our own replay is no failure, and nothing is done twice', async () => {
   const { api, clock, open } = await openStage('keyed', (url) => ({
     ...keyed(url),
-    submit: { url, timeoutMs: 200 },
+    submit: { url, timeoutMs: 1000 },
     idempotency: { header: 'Idempotency-Key', rememberedFor: '24h', margin: '1h', maxReplays: 3 },
   }))
   const duplicate = { status: 409, body: { error: 'duplicate' } }

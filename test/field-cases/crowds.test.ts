@@ -26,12 +26,9 @@ test.each([
     const api = await startApi('opaque')
     const clock = virtualClock()
     const isReal = evidence.rule === 'transport'
-    const config = {
-      store: join(tempDir(), 'jobs.db'),
-      worker: { leaseMs: 1000 },
-      targets: { job: { ...opaque(api.url), submit: { url: api.url, timeoutMs: 500 } } },
-    }
-    const blocked = await openField(config, isReal ? undefined : clock)
+    const store = join(tempDir(), 'jobs.db')
+    const job = { ...opaque(api.url), submit: { url: api.url, timeoutMs: 500 } }
+    const blocked = await openField({ store, worker: { leaseMs: 1000 }, targets: { job } }, isReal ? undefined : clock)
     await blocked.enqueue({ target: 'job', payload: 1 })
     let blocks = 0
     const worker = blocked.startWorker({
@@ -51,7 +48,7 @@ test.each([
       attempts: 0,
       taskState: { evidence: { phase: 'not_sent', ...evidence } },
     })
-    const other = await openField(config, isReal ? undefined : clock)
+    const other = await openField({ store, targets: { job: opaque(api.url) } }, isReal ? undefined : clock)
     await clock.runUntil(other.startWorker(DRAIN).done, { stepMs: 20 })
     expect(await other.get(1)).toMatchObject({ state: 'submitted', attempts: 1 })
     expect(api.effects).toHaveLength(1)

@@ -1,6 +1,6 @@
 // Cases about what makes two calls, or two requests, the same one.
 import { expect, test } from 'vitest'
-import { DAY_MS, DRAIN, HOUR_MS, keyed, MINUTE_MS, openStage } from './stage.ts'
+import { DAY_MS, DRAIN, HOUR_MS, keyed, listed, MINUTE_MS, openStage } from './stage.ts'
 
 test.each([
   ['+23:30', 23.5 * HOUR_MS, 0, { state: 'held', reason: 'key_window_closed', taskId: null }],
@@ -18,6 +18,20 @@ test.each([
     expect(api.effects).toHaveLength(1)
   },
 )
+
+test('C05 key forgotten by the API before our retry: past the window it is looked up, where it can be', async () => {
+  const { api, clock, crash, open } = await openStage('lookup', (url) => ({
+    ...listed(url),
+    idempotency: { rememberedFor: '24h', margin: '1h' },
+    recovery: ['replay', 'lookup', 'hold'],
+  }))
+  await crash({ n: 1 }, 'call:answered')
+  clock.advance(23.5 * HOUR_MS)
+  const once = await open()
+  await clock.runUntil(once.recover())
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'task-1' })
+  expect(api.calls).toHaveLength(1)
+})
 
 test('C06 payload changed between tries: a replay sends the bytes of the first call, whatever its template says now', async () => {
   const { api, clock, crash, open } = await openStage('keyed', (url) => ({

@@ -29,8 +29,8 @@ interface Job {
 
 /** One request, in a store whose leases end soon. */
 async function openJob(target: RawConfig): Promise<Job> {
-  const submit = { ...(target['submit'] as object), timeoutMs: 400 }
-  const config = { worker: { concurrency: 4, leaseMs: 1000, graceMs: 500 }, targets: { job: { ...target, submit } } }
+  const submit = { ...(target['submit'] as object), timeoutMs: 1500 }
+  const config = { worker: { concurrency: 4, leaseMs: 2000, graceMs: 500 }, targets: { job: { ...target, submit } } }
   const { folder, database } = workspace(config)
   const next = await openField({ ...config, store: database })
   await next.enqueue({ target: 'job', payload: { n: 1 } })
