@@ -26,6 +26,16 @@ test('C09 cancel races, ours and theirs: canceled in doubt, purged and restarted
   expect([...api.canceled]).toEqual(['task-1'])
 })
 
+test('C09 cancel races, ours and theirs: canceled before its call had left, it is not called after all', async () => {
+  const { api, clock, crash, open } = await openStage('lookup', listed)
+  await crash({ n: 1 }, 'claim:after-commit')
+  const once = await open()
+  await once.cancel(1)
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(await once.get(1)).toMatchObject({ state: 'canceled', taskId: null, reason: 'settled_miss' })
+  expect(api.calls).toHaveLength(0)
+})
+
 test('C09 cancel races, ours and theirs: a task that its API will not cancel any more is not called canceled', async () => {
   const { api, clock, crash, open } = await openStage('lookup', (url, origin) => ({
     ...listed(url),
