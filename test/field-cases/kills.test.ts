@@ -9,7 +9,8 @@ import { type CrashPoint, type FakeApi, type FakeApiOptions, startFakeApi } from
 import type { RawConfig } from '../support/api.ts'
 import { startCli, workspace } from '../support/run-cli.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { DRAIN, keyed, listed, openField, startTaskApi, tracked } from './stage.ts'
+import { DRAIN, keyed, listed, openField } from './stage.ts'
+import { startTaskApi, tracked } from './task-api.ts'
 
 const DIE_AT = fileURLToPath(new URL('./die-at.mjs', import.meta.url))
 

@@ -1,5 +1,4 @@
 // C03: what a broken connection proves depends on how far the bytes got, not on its error code.
-
 import { join } from 'node:path'
 import { HttpResponse, http } from 'msw'
 import { expect, onTestFinished, test } from 'vitest'

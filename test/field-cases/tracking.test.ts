@@ -4,14 +4,17 @@ import { expect, test } from 'vitest'
 import type { RequestDetail } from '../../src/store/views.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { DEADLINE_MS, openField, startTaskApi, tracked } from './stage.ts'
+import { DEADLINE_MS, HOUR_MS, openField } from './stage.ts'
+import { startTaskApi, tracked } from './task-api.ts'
 
 /** Submitted, and asked about until its end. */
 async function trackOne(...answers: readonly object[]) {
   const api = await startTaskApi()
   api.say(...answers)
   const clock = virtualClock()
-  const once = await openField({ store: join(tempDir(), 'jobs.db'), targets: { job: tracked(api.url) } }, clock)
+  // Leases that no question outlasts, however fast the clock runs: each is asked once.
+  const worker = { leaseMs: HOUR_MS }
+  const once = await openField({ store: join(tempDir(), 'jobs.db'), worker, targets: { job: tracked(api.url) } }, clock)
   await once.enqueue({ target: 'job', payload: { n: 1 } })
   const startedAt = clock.wallNow()
   once.startWorker()
