@@ -6,5 +6,6 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 90_000,
     maxWorkers: 2,
+    reporters: ['default', './test/support/proof-reporter.ts'],
   },
 })

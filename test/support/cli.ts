@@ -1,6 +1,7 @@
 // A workspace as the crash tests want it: workers that go on, are killed, and are asked about.
 
 import type { RawConfig } from './api.ts'
+import { countProof } from './proof.ts'
 import { type Ended, ended, linesOf, startCli, workspace } from './run-cli.ts'
 
 interface RunningCli {
@@ -25,7 +26,10 @@ export function openShop(config: RawConfig): Shop {
     write,
     start: (...args) => {
       const child = startCli(folder, args)
-      return { pid: child.pid ?? 0, ended: ended(child), kill: (signal) => void child.kill(signal) }
+      const kill = (signal: NodeJS.Signals) => {
+        if (child.kill(signal) && signal === 'SIGKILL') countProof('kills')
+      }
+      return { pid: child.pid ?? 0, ended: ended(child), kill }
     },
     run: (...args) => cli(args),
     json: async (...args) => JSON.parse((await cli([...args, '--json'])).stdout),
