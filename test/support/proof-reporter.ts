@@ -2,6 +2,7 @@
 import type { Reporter, TestCase } from 'vitest/node'
 import { PROOF_WORDS, type Proof } from './proof.ts'
 
+// biome-ignore lint/style/noDefaultExport: reporters named by their path are loaded by it
 export default class ProofReporter implements Reporter {
   readonly #sums = new Map<Proof, number>()
 
