@@ -258,7 +258,13 @@ const DECODERS: ReadonlyMap<string, Decoder> = new Map<string, Decoder>([
 function callError(cause: unknown): CallError {
   if (!(cause instanceof Error)) return { code: 'ERROR', message: String(cause) }
   const code = (cause as { code?: unknown }).code
-  return { code: typeof code === 'string' ? code : cause.name, message: cause.message }
+  return { code: typeof code === 'string' ? code : cause.name, message: messageOf(cause) }
+}
+
+/** Where a name has several addresses, the error of the dial says nothing itself: each of its parts does. */
+function messageOf(error: Error): string {
+  if (!(error instanceof AggregateError) || error.message !== '') return error.message
+  return error.errors.map((part) => (part instanceof Error ? messageOf(part) : String(part))).join('; ')
 }
 
 function coded(code: string, message: string): Error {

@@ -1,5 +1,6 @@
+import type net from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { type Dispatcher, interceptors } from 'undici'
+import { buildConnector, type Dispatcher, interceptors } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
 import { type Agents, type ConnectHook, openAgents } from '../../../src/target/http/agents.ts'
@@ -41,6 +42,21 @@ describe('submit, by how far the bytes got', () => {
   it('is not sent when the connection is refused', async () => {
     const verdict = await submit(agents().submit, call(`http://127.0.0.1:${await closedPort()}`))
     expect(verdict).toMatchObject({ phase: 'not_sent', permanent: false, gate: null, error: { code: 'ECONNREFUSED' } })
+  })
+
+  it('says of each address of a name why it was not dialled', async () => {
+    const lookup: net.LookupFunction = (_name, _options, callback) =>
+      callback(null, [
+        { address: '127.0.0.1', family: 4 },
+        { address: '127.0.0.2', family: 4 },
+      ])
+    const options = { lookup, timeout: 2000 } as buildConnector.BuildOptions
+    const port = await closedPort()
+    const opened = agents({ connectHook: () => buildConnector(options) })
+    const verdict = await submit(opened.submit, call(`http://two-addresses.test:${port}`))
+    if (verdict.phase !== 'not_sent') throw new Error(`it is ${verdict.phase}`)
+    expect(verdict.error.message).toContain(`127.0.0.1:${port}; `)
+    expect(verdict.error.message).toContain(`127.0.0.2:${port}`)
   })
 
   it('is not sent, for ever, when the call itself is invalid', async () => {
