@@ -1,5 +1,6 @@
 // What can happen to one HTTP call, and what onceish makes of it. Numbers and the measured behaviour of undici are those of a
 // study of 59 faults on loopback; where a row ends otherwise than undici's own words, it says why.
+import { gzipSync } from 'node:zlib'
 import { HttpResponse } from 'msw'
 import type { CallPhase } from '../../src/core/outcome.ts'
 import type { PreparedCall } from '../../src/core/prepared-call.ts'
@@ -55,7 +56,7 @@ const MIB = 1_048_576
 const BIG = 6 * MIB
 const OK = 'HTTP/1.1 200 OK\r\n'
 const JSON_OK = `${OK}content-type: application/json\r\n`
-const CLOSED_AFTER_HALF = { verdict: 'cut', status: 200, read: 'whole', opaque: 'held' } as const
+const CUT = { verdict: 'cut', status: 200, read: 'whole', opaque: 'held' } as const
 const UNANSWERED = { verdict: 'unanswered', read: 'whole', opaque: 'held' } as const
 const NOT_SENT = { verdict: 'not_sent', read: 'nothing', opaque: 'put back' } as const
 const HELLO_ONLY = { ...NOT_SENT, read: 'hello' } as const
@@ -371,13 +372,13 @@ export const FAULTS: readonly Fault[] = [
     name: 'head, half the body, stall',
     api: () => spoilsOneAnswer((socket) => socket.write(`${JSON_OK}content-length: 13\r\n\r\n{"id":`)),
     endsBy: 'deadline',
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '44',
     name: 'body shorter than content-length, close',
     api: () => spoilsOneAnswer((socket) => socket.end(`${JSON_OK}content-length: 13\r\n\r\n{"id":`)),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '45',
@@ -386,14 +387,14 @@ export const FAULTS: readonly Fault[] = [
       spoilsOneAnswer((socket) =>
         socket.write(`${JSON_OK}content-length: 13\r\n\r\n{"id":`, () => socket.resetAndDestroy()),
       ),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '46',
     name: 'chunked body without the last chunk, close',
     api: () =>
       spoilsOneAnswer((socket) => socket.end(`${JSON_OK}transfer-encoding: chunked\r\n\r\nd\r\n{"id":"task"}\r\n`)),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '47',
@@ -408,7 +409,7 @@ export const FAULTS: readonly Fault[] = [
     name: 'invalid chunk size',
     api: () =>
       spoilsOneAnswer((socket) => socket.end(`${JSON_OK}transfer-encoding: chunked\r\n\r\nzz\r\n{"id":"task"}\r\n`)),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '49',
@@ -416,13 +417,13 @@ export const FAULTS: readonly Fault[] = [
     // Cut at the head, by its content-length.
     api: () =>
       spoilsOneAnswer((socket) => socket.end(`${JSON_OK}content-length: ${8 * MIB}\r\n\r\n${'x'.repeat(8 * MIB)}`)),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '50',
     name: 'caller aborts after the head',
     api: () => isLeft('after the head', `${JSON_OK}content-length: 13\r\n\r\n{"id":`),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
   },
   {
     number: '51',
@@ -437,7 +438,13 @@ export const FAULTS: readonly Fault[] = [
     // undici hands the bytes over as they are, and calls it answered. Inflating them is ours, and so is the failure: what
     // was said after the head is lost.
     api: () => spoilsOneInHttp(() => jsonText('no gzip at all', { 'content-encoding': 'gzip' })),
-    ...CLOSED_AFTER_HALF,
+    ...CUT,
+  },
+  {
+    number: '52b',
+    name: 'content-encoding: gzip, 16 MiB in 16 KiB, bound 1 MiB',
+    api: () => spoilsOneInHttp(() => jsonText(gzipSync(Buffer.alloc(16 * MIB)), { 'content-encoding': 'gzip' })),
+    ...CUT,
   },
   {
     number: '53',
@@ -490,6 +497,6 @@ export const FAULTS: readonly Fault[] = [
   },
 ]
 
-function jsonText(text: string, headers: Record<string, string> = {}): Response {
-  return new HttpResponse(text, { headers: { 'content-type': 'application/json', ...headers } })
+function jsonText(body: string | Buffer<ArrayBuffer>, headers: Record<string, string> = {}): Response {
+  return new HttpResponse(body, { headers: { 'content-type': 'application/json', ...headers } })
 }

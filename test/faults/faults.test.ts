@@ -1,17 +1,13 @@
 // Every fault of the table through the whole product: a store file, a described target, a worker, the production's HTTP. What
 // it made of the call, where the request ends, and that nobody was called a second time blindly.
-import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Evidence } from '../../src/core/outcome.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { RequestDetail } from '../../src/store/views.ts'
-import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { type FaultyApi, keyIn } from './fault-servers.ts'
+import { type FaultyApi, keyIn, well } from './fault-servers.ts'
 import { FAULTS, type Fault } from './fault-table.ts'
-import { type Kind, openOn } from './open-on.ts'
-
-const DRAIN = { drain: { horizonMs: 3_600_000 } }
+import { DRAIN, type Kind, opener } from './open-on.ts'
 
 test.each(titled(({ verdict, opaque }) => `${verdict}, ${opaque}`))('opaque, %s', async (_title, fault) => {
   const { api, met, settled } = await meet('opaque', fault)
@@ -49,6 +45,19 @@ function titled(ending: (fault: Fault) => string): [string, Fault][] {
   return FAULTS.map((fault) => [`${fault.number}. ${fault.name}: ${ending(fault)}`, fault])
 }
 
+test('what no call can carry is refused before one is made: by the loader, or dead and never called', async () => {
+  const api = await well()
+  for (const header of ['content-length', 'expect']) {
+    const refused = opener(api, { kind: 'opaque', submit: { headers: { [header]: '3' } } })()
+    await expect(refused).rejects.toMatchObject({ code: 'CONFIG_INVALID' })
+  }
+  const once = await opener(api, { kind: 'opaque', submit: { headers: { 'x-note': '{% $payload.note %}' } } })()
+  await once.enqueue({ target: 'jobs', payload: { note: 'a\r\nx-more: b' } })
+  await once.startWorker(DRAIN).done
+  expect(await once.get(1)).toMatchObject({ state: 'dead', reason: 'render_failed', attempt: 0 })
+  expect(api.calls()).toEqual([])
+})
+
 interface Met {
   readonly api: FaultyApi
   /** When the first call had ended; of one that is put back, when the next one had, too. */
@@ -59,12 +68,7 @@ interface Met {
 
 async function meet(kind: Kind, fault: Fault): Promise<Met> {
   const api = await fault.api()
-  const store = join(tempDir(), 'jobs.db')
-  const open = async () => {
-    const once = await openOn(api, { kind, fault, store })
-    onTestFinished(() => once.close())
-    return once
-  }
+  const open = opener(api, { kind, ...fault })
   const once = await open()
   const note = 'x'.repeat(fault.bodyBytes ?? 1)
   await once.enqueue({ target: 'jobs', payload: { note } })

@@ -34,10 +34,6 @@ function call(origin: string, more: Partial<HttpCall> = {}): HttpCall {
   }
 }
 
-function errorOf(verdict: CallVerdict): string | undefined {
-  return 'error' in verdict ? verdict.error.code : undefined
-}
-
 describe('submit, by how far the bytes got', () => {
   it('is not sent when the connection is refused', async () => {
     const verdict = await submit(agents().submit, call(`http://127.0.0.1:${await closedPort()}`))
@@ -120,6 +116,17 @@ describe('submit, by how far the bytes got', () => {
     expect(verdict).toMatchObject({ phase: 'unanswered', error: { code: 'DEADLINE' } })
     await ended.promise
     expect(server.requests).toHaveLength(1)
+  })
+
+  it('is unanswered at the deadline, however steadily interim answers drip', async () => {
+    const server = await rawServer((connection) => {
+      connection.onRequest(() => {
+        const drip = setInterval(() => connection.socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 10)
+        connection.socket.on('close', () => clearInterval(drip))
+      })
+    })
+    const verdict = await submit(agents().submit, call(server.origin, { timeoutMs: 150 }))
+    expect(verdict).toMatchObject({ phase: 'unanswered', error: { code: 'DEADLINE' } })
   })
 
   it.each([
@@ -318,6 +325,17 @@ describe('submit, one write only', () => {
       else expect(server.connections()).toBeLessThan(3)
     },
   )
+
+  it.each(['fresh', 'reuse'] as const)(
+    'is never made on a connection that a lookup left idle, where it is to be %s',
+    async (connection) => {
+      const server = await answering(httpAnswer(200, '{}'))
+      const opened = agents({ connection })
+      await submit(opened.lookup, call(server.origin, { method: 'GET', body: null }))
+      await submit(opened.submit, call(server.origin))
+      expect(server.connections()).toBe(2)
+    },
+  )
 })
 
 describe('submit, within bounds', () => {
@@ -366,14 +384,47 @@ describe('submit, within bounds', () => {
 })
 
 describe('agents', () => {
-  it('ends what still runs when closing takes too long', async () => {
+  it('let what runs end before they close, and take nothing more', async () => {
     const arrived = resolvers()
-    const server = await rawServer((connection) => connection.onRequest(() => arrived.resolve()))
-    const opened = openAgents({ connection: 'fresh', connectMs: 2000 })
-    const running = submit(opened.submit, call(server.origin, { timeoutMs: 20_000, headersMs: 20_000 }))
+    const mayAnswer = resolvers()
+    const server = await rawServer((connection) => {
+      connection.onRequest(() => {
+        arrived.resolve()
+        void mayAnswer.promise.then(() => connection.socket.write(httpAnswer(200, '{}')))
+      })
+    })
+    const opened = agents()
+    const running = submit(opened.submit, call(server.origin))
     await arrived.promise
+    const closing = opened.close()
+    const late = await submit(opened.submit, call(server.origin))
+    expect(late).toMatchObject({ phase: 'not_sent', permanent: false, error: { code: 'UND_ERR_CLOSED' } })
+    mayAnswer.resolve()
+    expect((await running).phase).toBe('answered')
+    await closing
+    expect((await submit(opened.submit, call(server.origin))).phase).toBe('not_sent')
+    expect(server.requests).toHaveLength(1)
+  })
+
+  it('end what still runs when closing takes too long: in doubt where it was written, not sent where it dials', async () => {
+    const arrived = resolvers()
+    const dials = resolvers()
+    const server = await rawServer((connection) => connection.onRequest(() => arrived.resolve()))
+    let dialled = 0
+    const connectHook: ConnectHook = (connect) => (options, callback) => {
+      if (dialled++ === 0) connect(options, callback)
+      else dials.resolve()
+    }
+    const opened = agents({ connectHook })
+    const patient = call(server.origin, { timeoutMs: 20_000, headersMs: 20_000 })
+    const running = submit(opened.submit, patient)
+    await arrived.promise
+    const dialling = submit(opened.submit, patient)
+    await dials.promise
     await opened.close()
-    expect(errorOf(await running)).toBe('UND_ERR_DESTROYED')
+    expect(await running).toMatchObject({ phase: 'unanswered', error: { code: 'UND_ERR_DESTROYED' } })
+    expect(await dialling).toMatchObject({ phase: 'not_sent', error: { code: 'UND_ERR_DESTROYED' } })
+    expect(server.requests).toHaveLength(1)
   })
 })
 
