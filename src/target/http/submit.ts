@@ -261,9 +261,12 @@ function callError(cause: unknown): CallError {
   return { code: typeof code === 'string' ? code : cause.name, message: messageOf(cause) }
 }
 
-/** Where a name has several addresses, the error of the dial says nothing itself: each of its parts does. */
+/**
+ * Where a name has several addresses, the error of the dial says nothing itself: each of its parts does. OpenSSL ends what it
+ * says with a line break.
+ */
 function messageOf(error: Error): string {
-  if (!(error instanceof AggregateError) || error.message !== '') return error.message
+  if (!(error instanceof AggregateError) || error.message !== '') return error.message.trimEnd()
   return error.errors.map((part) => (part instanceof Error ? messageOf(part) : String(part))).join('; ')
 }
 

@@ -1,4 +1,5 @@
 import type net from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { buildConnector, type Dispatcher, interceptors } from 'undici'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -53,6 +54,15 @@ describe('submit, by how far the bytes got', () => {
     if (verdict.phase !== 'not_sent') throw new Error(`it is ${verdict.phase}`)
     expect(verdict.error.message).toContain(`127.0.0.1:${port}; `)
     expect(verdict.error.message).toContain(`127.0.0.2:${port}`)
+  })
+
+  it('says in one line why the other side is no TLS server', async () => {
+    const server = await rawServer(({ socket }) => {
+      socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).resume()
+    })
+    const verdict = await submit(agents().submit, call(server.origin.replace('http:', 'https:')))
+    if (verdict.phase !== 'not_sent') throw new Error(`it is ${verdict.phase}`)
+    expect(verdict.error.message).toMatch(/^\S.*\S$/)
   })
 
   it('is not sent, for ever, when the call itself is invalid', async () => {
@@ -329,11 +339,24 @@ describe('submit, one write only', () => {
   it.each(['fresh', 'reuse'] as const)(
     'is never made on a connection that a lookup left idle, where it is to be %s',
     async (connection) => {
-      const server = await answering(httpAnswer(200, '{}'))
+      const methodsOf: Set<string>[] = []
+      const server = await rawServer((served) => {
+        const methods = new Set<string>()
+        methodsOf.push(methods)
+        served.onRequest(() => {
+          methods.add(served.text().split(' ')[0] ?? '')
+          served.socket.write(httpAnswer(200, '{}'))
+        })
+      })
       const opened = agents({ connection })
-      await submit(opened.lookup, call(server.origin, { method: 'GET', body: null }))
-      await submit(opened.submit, call(server.origin))
-      expect(server.connections()).toBe(2)
+      for (let i = 0; i < 5; i++) {
+        await submit(opened.lookup, call(server.origin, { method: 'GET', body: null }))
+        await nextTurn()
+        await submit(opened.submit, call(server.origin))
+        await nextTurn()
+      }
+      expect(server.requests).toHaveLength(10)
+      expect(methodsOf.filter((methods) => methods.size > 1)).toEqual([])
     },
   )
 })
