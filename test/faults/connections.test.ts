@@ -57,7 +57,8 @@ test('a call that still dials when its worker stops is put back, not in doubt, a
   await waitFor(() => api.calls().length > 0, { what: 'the dial' })
   await worker.stop()
   const stopped = await first.get(1)
-  expect(stopped).toMatchObject({ attempts: 0, reason: 'not_executed', taskState: { evidence: { phase: 'not_sent' } } })
+  const evidence = { phase: 'not_sent', error: expect.stringContaining('ABORTED') }
+  expect(stopped).toMatchObject({ attempts: 0, reason: 'not_executed', taskState: { evidence } })
   expect(['ready', 'scheduled']).toContain(stopped?.state)
   await api.heal()
   await first.close()

@@ -43,8 +43,8 @@ export interface Fault {
    * gone. A keyed one ends alike, but what is held here is replayed there.
    */
   readonly opaque: 'put back' | 'held' | 'submitted' | 'dead'
-  /** Nothing but the call's own deadline or, in a dial, `connectMs` ends it. */
-  readonly endsBy?: 'deadline' | 'dial'
+  /** What nothing else ends: the call's own deadline does or, in a dial, `connectMs`, or the worker that is stopped. */
+  readonly endsBy?: 'deadline' | 'dial' | 'caller'
   readonly bodyBytes?: number
   /** What a loader or a template would refuse: the call as it must never come to be. */
   readonly bend?: (call: PreparedCall) => PreparedCall
@@ -252,7 +252,13 @@ export const FAULTS: readonly Fault[] = [
     endsBy: 'deadline',
     ...UNANSWERED,
   },
-  { number: '28', name: 'reads all, caller aborts while waiting', api: () => isLeft('unanswered'), ...UNANSWERED },
+  {
+    number: '28',
+    name: 'reads all, caller aborts while waiting',
+    api: () => isLeft('unanswered'),
+    endsBy: 'caller',
+    ...UNANSWERED,
+  },
   {
     number: '29',
     name: 'status line cut in the middle, close',
@@ -423,6 +429,7 @@ export const FAULTS: readonly Fault[] = [
     number: '50',
     name: 'caller aborts after the head',
     api: () => isLeft('after the head', `${JSON_OK}content-length: 13\r\n\r\n{"id":`),
+    endsBy: 'caller',
     ...CUT,
   },
   {

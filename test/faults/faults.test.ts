@@ -9,6 +9,8 @@ import { type FaultyApi, keyIn, well } from './fault-servers.ts'
 import { FAULTS, type Fault } from './fault-table.ts'
 import { DRAIN, type Kind, opener } from './open-on.ts'
 
+const ENDINGS = { deadline: 'DEADLINE', dial: 'UND_ERR_CONNECT_TIMEOUT', caller: 'ABORTED' } as const
+
 test.each(titled(({ verdict, opaque }) => `${verdict}, ${opaque}`))('opaque, %s', async (_title, fault) => {
   const { api, met, settled } = await meet('opaque', fault)
   expectVerdict(met, fault)
@@ -126,7 +128,9 @@ function evidenceOfFirst({ events, state, taskState }: RequestDetail, fault: Fau
 
 function expectVerdict(met: RequestDetail, fault: Fault): void {
   const { verdict: phase, status } = fault
-  expect(evidenceOfFirst(met, fault)).toMatchObject({ phase, ...(status === undefined ? {} : { status }) })
+  const evidence = evidenceOfFirst(met, fault)
+  expect(evidence).toMatchObject({ phase, ...(status === undefined ? {} : { status }) })
+  if (fault.endsBy) expect(evidence?.error).toContain(ENDINGS[fault.endsBy])
   if (fault.opaque === 'put back') expect(met).toMatchObject({ attempts: 0, reason: 'not_executed' })
   if (fault.opaque === 'dead') expect(met).toMatchObject({ state: 'dead', reason: 'rejected' })
 }
