@@ -57,13 +57,13 @@ export async function rawServer(react: (connection: RawConnection) => void, { po
     let onRequest: (() => void) | null = null
     let onPart: { readonly bodyBytes: number; readonly react: () => void } | null = null
     readings.push(reading)
-    const read = (chunk: Buffer) => {
-      bytes += chunk.length
+    const read = (chunk: Buffer): void => {
       if (reading.isWhole()) {
         reading = startReading()
         readings.push(reading)
       }
-      reading.add(chunk)
+      const rest = reading.add(chunk)
+      bytes += chunk.length - rest.length
       if (onPart !== null && reading.bodyBytes() >= onPart.bodyBytes) {
         const then = onPart.react
         onPart = null
@@ -72,6 +72,7 @@ export async function rawServer(react: (connection: RawConnection) => void, { po
       if (!reading.isWhole()) return
       requests.push(reading.text())
       onRequest?.()
+      if (rest.length > 0) read(rest)
     }
     socket.on('error', () => {}).on('data', read)
     socket.pause()
@@ -146,7 +147,8 @@ export async function closedPort(): Promise<number> {
 }
 
 interface Reading {
-  add(chunk: Buffer): void
+  /** @returns what is no longer of this request. */
+  add(chunk: Buffer): Buffer
   /** Of the body so far; -1 while the head is not whole. */
   bodyBytes(): number
   isWhole(): boolean
@@ -161,8 +163,7 @@ function startReading(): Reading {
   let headBytes = -1
   let wantBytes = Number.POSITIVE_INFINITY
 
-  function findHead(): void {
-    const head = Buffer.concat(chunks)
+  function findHead(head: Buffer): void {
     const end = head.indexOf('\r\n\r\n')
     if (end < 0) return
     headBytes = end + 4
@@ -173,9 +174,12 @@ function startReading(): Reading {
   const isWhole = () => bodyBytes() >= wantBytes
   return {
     add: (chunk) => {
-      chunks.push(chunk)
       size += chunk.length
-      if (headBytes < 0) findHead()
+      if (headBytes < 0) findHead(Buffer.concat([...chunks, chunk]))
+      const kept = chunk.length - Math.max(0, bodyBytes() - wantBytes)
+      chunks.push(chunk.subarray(0, kept))
+      size += kept - chunk.length
+      return chunk.subarray(kept)
     },
     bodyBytes,
     isWhole,
