@@ -82,9 +82,29 @@ export async function spoilsOne(spoil: Behaviour): Promise<FaultyApi> {
   return apiOf(server, {})
 }
 
-/** Reads the whole request first. */
-export function spoilsOneAnswer(answer: (socket: net.Socket, text: string) => void): Promise<FaultyApi> {
-  return spoilsOne((connection) => connection.onRequest(() => answer(connection.socket, connection.text())))
+/** The first whole request, on whichever connection: one that was dialled for a call that gave up is none. */
+export async function spoilsOneAnswer(answer: (socket: net.Socket, text: string) => void): Promise<FaultyApi> {
+  let requests = 0
+  const server = await rawServer((connection) => {
+    connection.onRequest(() => {
+      if (requests++ === 0) answer(connection.socket, connection.text())
+      else connection.socket.write(goodAnswer(connection.text()))
+    })
+  })
+  return apiOf(server, {})
+}
+
+/** The first request whose head and so many bytes of the body are read. */
+export async function spoilsOneHalfRead(bodyBytes: number, spoil: Behaviour): Promise<FaultyApi> {
+  let isSpoilt = false
+  const server = await rawServer((connection) => {
+    if (isSpoilt) return serve(connection)
+    connection.onPart(bodyBytes, () => {
+      isSpoilt = true
+      spoil(connection)
+    })
+  })
+  return apiOf(server, {})
 }
 
 /** By msw, whose handlers see requests and not bytes. */

@@ -22,6 +22,7 @@ import {
   serveInTls,
   spoilsOne,
   spoilsOneAnswer,
+  spoilsOneHalfRead,
   spoilsOneInHttp,
   spoilsOneInTls,
   unixSocketMissing,
@@ -211,7 +212,7 @@ export const FAULTS: readonly Fault[] = [
   {
     number: '22',
     name: 'reads half of a 6 MiB body, closes',
-    api: () => spoilsOne((connection) => connection.onPart(BIG / 2, () => connection.socket.destroy())),
+    api: () => spoilsOneHalfRead(BIG / 2, ({ socket }) => socket.destroy()),
     bodyBytes: BIG,
     ...UNANSWERED,
     read: 'part',
@@ -219,7 +220,7 @@ export const FAULTS: readonly Fault[] = [
   {
     number: '23',
     name: 'reads half of a 6 MiB body, resets',
-    api: () => spoilsOne((connection) => connection.onPart(BIG / 2, connection.reset)),
+    api: () => spoilsOneHalfRead(BIG / 2, ({ reset }) => reset()),
     bodyBytes: BIG,
     ...UNANSWERED,
     read: 'part',
@@ -227,7 +228,7 @@ export const FAULTS: readonly Fault[] = [
   {
     number: '24',
     name: 'stops reading a 6 MiB body',
-    api: () => spoilsOne((connection) => connection.onPart(0, () => connection.socket.pause())),
+    api: () => spoilsOneHalfRead(0, ({ socket }) => void socket.pause()),
     bodyBytes: BIG,
     endsBy: 'deadline',
     ...UNANSWERED,
@@ -336,12 +337,10 @@ export const FAULTS: readonly Fault[] = [
     number: '40',
     name: '413 after the head of a 6 MiB body, then reset',
     api: () =>
-      spoilsOne((connection) =>
-        connection.onPart(0, () => {
-          connection.socket.pause()
-          connection.socket.write('HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n', connection.reset)
-        }),
-      ),
+      spoilsOneHalfRead(0, ({ socket, reset }) => {
+        socket.pause()
+        socket.write('HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n', reset)
+      }),
     bodyBytes: BIG,
     verdict: 'answered',
     status: 413,
@@ -352,12 +351,10 @@ export const FAULTS: readonly Fault[] = [
     number: '41',
     name: '413 after the head of a 6 MiB body, then close',
     api: () =>
-      spoilsOne((connection) =>
-        connection.onPart(0, () => {
-          connection.socket.pause()
-          connection.socket.end('HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n')
-        }),
-      ),
+      spoilsOneHalfRead(0, ({ socket }) => {
+        socket.pause()
+        socket.end('HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\n\r\n')
+      }),
     bodyBytes: BIG,
     verdict: 'answered',
     status: 413,
