@@ -23,6 +23,7 @@ export {
 export type { GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
 export { type LoadOptions, loadConfig } from './config/load-config.ts'
 export type { TemplateValue } from './config/target-definition.ts'
+export type { WorkerCounters } from './consumer/counters.ts'
 export type { WorkerReport } from './consumer/tally.ts'
 export type { Worker } from './consumer/worker.ts'
 export type { Clock } from './core/clock.ts'

@@ -1,5 +1,6 @@
 // Runs a worker (or a recovery) to its end or to a signal, then says what it did and what needs a person.
 import { targetNames } from '../config/config.ts'
+import type { WorkerCounters } from '../consumer/counters.ts'
 import type { WorkerReport } from '../consumer/tally.ts'
 import type { Worker } from '../consumer/worker.ts'
 import { REQUEST_STATES, type RequestState } from '../core/task-state.ts'
@@ -41,7 +42,8 @@ export async function runWorker(context: Context, options: RunOptions): Promise<
     const report = await worker.done
     progress?.stop()
     const status = await once.status()
-    printReport(context, options, { report, status, ms: Math.round(performance.now() - startedAt) })
+    const ms = Math.round(performance.now() - startedAt)
+    printReport(context, options, { report, counters: worker.counters(), status, ms })
     process.exitCode = signals.exitCode() ?? (options.ends ? attentionExit(context, options, status) : EXIT.done)
   } finally {
     progress?.stop()
@@ -115,12 +117,12 @@ function attentionExit(context: Context, options: RunOptions, status: StoreStatu
 function printReport(
   context: Context,
   options: RunOptions,
-  { report, status, ms }: { report: WorkerReport; status: StoreStatus; ms: number },
+  { report, counters, status, ms }: { report: WorkerReport; counters: WorkerCounters; status: StoreStatus; ms: number },
 ): void {
   const { calls, adopted, replayed, requeued, held } = report
   const states = servedStates(status, options.served)
   if (context.isJson) {
-    printJson({ states, calls, adopted, replayed, requeued, held, ms })
+    printJson({ states, calls, adopted, replayed, requeued, held, ms, counters })
     return
   }
   print(

@@ -2,6 +2,7 @@
 // disk where that is possible; what others left there is taken over.
 import type { Log } from '../core/log.ts'
 import type { AttemptResult } from '../core/settlement.ts'
+import type { Counting } from './counters.ts'
 import { clearSpill, removeSpill, type SpilledFile, type SpillPlace, takeSpills, writeSpill } from './spill.ts'
 
 export interface Answers {
@@ -18,18 +19,33 @@ export interface Answers {
   takeOver(): void
 }
 
-/** @param place null where the store has no folder. @param isKnown whether anybody describes a target's answers. */
-export function createAnswers(place: SpillPlace | null, isKnown: (target: string) => boolean, log: Log): Answers {
+export interface AnswersOptions {
+  /** Null where the store has no folder. */
+  readonly place: SpillPlace | null
+  /** Whether anybody describes a target's answers. */
+  readonly isKnown: (target: string) => boolean
+  readonly log: Log
+  readonly counters: Counting
+}
+
+export function createAnswers({ place, isKnown, log, counters }: AnswersOptions): Answers {
   let waiting: AttemptResult[] = []
   let spilled = 0
   let taken: SpilledFile[] = []
+  const broken = new Set<string>()
 
-  /** The files are a net below the store: trouble with them is told and ends nothing; settling an answer twice is harmless. */
+  /**
+   * The files are a net below the store: trouble with them is told, once until it is over, and ends nothing; settling an
+   * answer twice is harmless.
+   */
   function attempt<T>(what: string, work: () => T): T | null {
     try {
-      return work()
+      const done = work()
+      broken.delete(what)
+      return done
     } catch (error) {
-      log.error({ err: error }, `${what} failed`)
+      if (!broken.has(what)) log.error({ err: error, answers: waiting.length }, `${what} failed`)
+      broken.add(what)
       return null
     }
   }
@@ -42,6 +58,7 @@ export function createAnswers(place: SpillPlace | null, isKnown: (target: string
       log.info({ file: file.path, answers: mine.length, left }, 'taking over spilled answers')
       if (mine.length === 0) attempt('removing a spill', () => removeSpill({ ...file, unreadable: left }))
       else taken.push({ ...file, unreadable: left })
+      counters.answersReadBack += mine.length
       waiting.push(...mine)
     }
   }
@@ -63,15 +80,12 @@ export function createAnswers(place: SpillPlace | null, isKnown: (target: string
     },
     spill: () => {
       if (place === null || waiting.length === spilled) return
-      try {
-        writeSpill(place, waiting.slice(spilled))
+      const unsafe = waiting.slice(spilled)
+      attempt('spilling answers, which are now only in memory,', () => {
+        writeSpill(place, unsafe)
         spilled = waiting.length
-      } catch (error) {
-        log.error(
-          { err: error, answers: waiting.length - spilled },
-          'answers could not be spilled: they are only in memory',
-        )
-      }
+        counters.answersSpilled += unsafe.length
+      })
     },
     isSafe: () => waiting.length === spilled,
     takeOver,

@@ -9,6 +9,8 @@ export interface HeldLease {
   renewed(at: Instant): void
   lost(): void
   written(): void
+  /** Whether a write was refused: the call did not leave. */
+  readonly wasRefused: boolean
 }
 
 const SHORTEST_RENEWAL_MS = 200
@@ -28,13 +30,24 @@ export function holdLease(options: LeaseOptions): HeldLease {
   let grantedAt = options.grantedAt
   let isLost = false
   let isWritten = false
+  let wasRefused = false
   const elapsedMs = () => longestSince(grantedAt, instantOf(clock))
+
+  function whyNot(neededMs: number): string | null {
+    if (isLost) return 'lease_lost'
+    const sinceClaimMs = longestSince(options.grantedAt, instantOf(clock))
+    if (writeWithinMs !== null && sinceClaimMs > writeWithinMs) return 'key_window_closing'
+    return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null
+  }
+
   return {
     refuseWrite: (neededMs = timeoutMs) => {
-      if (isLost) return 'lease_lost'
-      const sinceClaimMs = longestSince(options.grantedAt, instantOf(clock))
-      if (writeWithinMs !== null && sinceClaimMs > writeWithinMs) return 'key_window_closing'
-      return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null
+      const why = whyNot(neededMs)
+      wasRefused ||= why !== null
+      return why
+    },
+    get wasRefused() {
+      return wasRefused
     },
     // A call that is not yet written needs its whole deadline in front of it; a written one only needs to stay ours.
     renewInMs: () =>

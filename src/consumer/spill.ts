@@ -33,7 +33,8 @@ export function writeSpill(place: SpillPlace, results: readonly AttemptResult[])
     appendFileSync(file, results.map((result) => `${toLine(result, place.incarnation)}\n`).join(''))
     fsyncSync(file)
   } catch (error) {
-    ftruncateSync(file, size)
+    if (size === 0) clearSpill(place)
+    else ftruncateSync(file, size)
     throw error
   } finally {
     closeSync(file)

@@ -1,6 +1,7 @@
 // What one worker has done since its start, in numbers and log lines. It reads results and changes nothing.
 import type { Log } from '../core/log.ts'
 import type { SettledRow, TurnResult } from '../store/turn.ts'
+import type { Counting } from './counters.ts'
 
 /** What one worker has done since its start; all are counts. */
 export interface WorkerReport {
@@ -24,13 +25,14 @@ export interface Tally {
   report(): WorkerReport
 }
 
-export function createTally(log: Log): Tally {
+export function createTally(log: Log, counters: Counting): Tally {
   const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
   const countEnd = (state: string) => {
     counts.settled[state] = (counts.settled[state] ?? 0) + 1
   }
 
   function note(result: TurnResult): void {
+    counters.leasesLost += result.lost.length
     for (const row of result.settled) noteSettled(row)
     for (const row of result.reconciled) noteReconciled(row)
     for (const row of result.tracked) noteTracked(row)
@@ -38,6 +40,7 @@ export function createTally(log: Log): Tally {
 
   function noteSettled(row: SettledRow): void {
     if (!row.applied) {
+      counters.answersFenced++
       log.info(
         { requestId: row.requestId, attempt: row.attempt, outcome: row.outcome, why: row.reason },
         'a late answer changed nothing',

@@ -3,7 +3,6 @@
 // question whether another process committed is asked, every few milliseconds.
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf } from '../core/clock.ts'
-import { hasCode } from '../core/errors.ts'
 import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
@@ -26,8 +25,11 @@ import { createAnswers } from './answers.ts'
 import { makeAttempt } from './attempt.ts'
 import { createLogBound } from './bound-log.ts'
 import { createChecks } from './checks.ts'
+import { createCounters, type WorkerCounters } from './counters.ts'
 import { type HeldLease, holdLease } from './lease.ts'
+import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
+import { createTrouble } from './trouble.ts'
 import { createWake } from './wake.ts'
 
 export interface WorkerOptions {
@@ -68,6 +70,8 @@ export interface Worker {
   stop(): Promise<WorkerReport>
   /** So far. */
   report(): WorkerReport
+  /** What went wrong around it so far, for metrics. */
+  counters(): WorkerCounters
 }
 
 interface RunningCall {
@@ -78,7 +82,6 @@ interface RunningCall {
 
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
-const MAX_TROUBLE_MS = 5000
 const SAVE_WITHIN_MS = 500
 
 export function startWorker(options: WorkerOptions): Worker {
@@ -92,6 +95,7 @@ export function startWorker(options: WorkerOptions): Worker {
       return done
     },
     report: loop.report,
+    counters: loop.counters,
   }
 }
 
@@ -106,16 +110,18 @@ function createLoop(options: WorkerOptions) {
   const wake = createWake(clock)
   const running = new Map<string, RunningCall>()
   const checks = createChecks(clock, log, () => wake.signal())
-  const tally = createTally(log)
+  const counters = createCounters()
+  const tally = createTally(log, counters)
+  const trouble = createTrouble(log, counters)
+  const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
   const startedAt = clock.wallNow()
   const boundLog = createLogBound(store, clock, log)
   const changedElsewhere = store.watchChanges(serves)
-  let answers = createAnswers(null, () => false, log)
+  let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
   let mayHaveWork = true
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
-  let troubles = 0
   let hasEnded = false
 
   async function run(): Promise<WorkerReport> {
@@ -124,9 +130,10 @@ function createLoop(options: WorkerOptions) {
       const { folderPath, incarnation, location } = await store.facts()
       refuseForeign(await store.origin(), location)
       const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
-      answers = createAnswers(place, (target) => policyOf(target) !== undefined, log)
+      answers = createAnswers({ place, isKnown: (target) => policyOf(target) !== undefined, log, counters })
       await store.saveDescriptions(options.descriptions, clock.wallNow())
       for (;;) {
+        stalls.noteRound()
         takeOverSpills()
         await bearing(boundLog, undefined)
         endGrace()
@@ -141,7 +148,8 @@ function createLoop(options: WorkerOptions) {
           await bearing(rest, undefined)
         }
       }
-      if (troubles === 0) await store.releaseChecks(life, clock.wallNow())
+      // Only tidy: the leases of lookups end by themselves.
+      if (!trouble.isOn) await bearing(() => store.releaseChecks(life, clock.wallNow()), undefined)
       return tally.report()
     } catch (error) {
       await saveAnswers()
@@ -172,13 +180,14 @@ function createLoop(options: WorkerOptions) {
     return Math.min(MAX_CHECKS, concurrency) - checks.size
   }
 
+  /** What was answered goes first where the store may not take both; with nothing to settle, a claim is what shows that it can. */
   function takesWork(): boolean {
-    return stopping === null && troubles === 0
+    return stopping === null && (!trouble.isOn || answers.waiting.length === 0)
   }
 
   function shouldTurn(): boolean {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots())
-    if (troubles > 0 || hasNews || renewalDueInMs() <= 0) return true
+    if (trouble.isOn || hasNews || renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
@@ -191,7 +200,9 @@ function createLoop(options: WorkerOptions) {
 
   async function rest(): Promise<void> {
     const untilDue = nextDueAt === null || !takesWork() ? POLL_MS : nextDueAt - clock.wallNow()
-    await wake.wait(Math.max(1, Math.min(POLL_MS, untilDue, renewalDueInMs())))
+    const restMs = Math.max(1, Math.min(POLL_MS, untilDue, renewalDueInMs()))
+    stalls.expectWithin(restMs)
+    await wake.wait(restMs)
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return
     const change = await changedElsewhere(clock.wallNow())
     if (change === null) return
@@ -221,7 +232,7 @@ function createLoop(options: WorkerOptions) {
 
   /** A store that takes no writes must not keep a worker from ending: what it knows is on disk, or the log says so. */
   function mustGiveUp(): boolean {
-    if (stopping === null || !stopping.aborted || troubles === 0 || running.size > 0) return false
+    if (stopping === null || !stopping.aborted || !trouble.isOn || running.size > 0) return false
     answers.spill()
     const unsafe = answers.isSafe() ? 0 : answers.waiting.length
     log.error({ answers: answers.waiting.length, unsafe }, 'ending while the store takes no writes')
@@ -229,25 +240,39 @@ function createLoop(options: WorkerOptions) {
   }
 
   async function tryTurn(): Promise<void> {
+    const isWhole = stopping !== null || takesWork()
+    counters.turns++
     const isDone = await bearing(async () => {
       await turn()
       return true
     }, false)
     if (!isDone) mayHaveWork = true
-    else if (troubles > 0) {
-      log.info({ troubles }, 'the store is well again')
-      troubles = 0
-    }
+    else if (isWhole) trouble.end()
   }
 
-  /** What the machine does to the store passes, or a person mends it; everything else ends the worker. */
+  /** What is not the machine's trouble ends the worker. */
   async function bearing<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (!hasCode(error, 'STORE_BUSY', 'STORE_FULL', 'STORE_IO_FAILED', 'STORE_UNWRITABLE')) throw error
-      await bearTrouble(error)
+      const waitMs = trouble.bear(error, answers.waiting.length)
+      if (waitMs === null) throw error
+      await backOff(waitMs)
       return otherwise
+    }
+  }
+
+  /** Answers that come meanwhile are kept, on disk if it can be; they are no reason to try sooner, the end of the grace is. */
+  async function backOff(ms: number): Promise<void> {
+    const until = clock.monotonicNow() + ms
+    const wasStopping = stopping
+    for (;;) {
+      answers.spill()
+      const graceMs = stopping === null || stopping.aborted ? ms : stopping.deadline - clock.monotonicNow()
+      const leftMs = Math.min(until - clock.monotonicNow(), graceMs)
+      if (leftMs <= 0 || stopping !== wasStopping) return
+      stalls.expectWithin(leftMs)
+      await wake.wait(leftMs)
     }
   }
 
@@ -259,15 +284,6 @@ function createLoop(options: WorkerOptions) {
     answers.spill()
   }
 
-  /** Nothing is claimed while the store takes no writes; answers are kept in memory and, if it can be, on disk. */
-  async function bearTrouble(error: unknown): Promise<void> {
-    troubles++
-    const fields = { err: error, answers: answers.waiting.length }
-    if (troubles === 1) log.error(fields, 'the store takes no writes: claiming stops, answers are kept')
-    if (!hasCode(error, 'STORE_BUSY')) answers.spill()
-    await wake.wait(Math.min(MAX_TROUBLE_MS, 50 * 2 ** Math.min(troubles, 10)))
-  }
-
   async function turn(): Promise<void> {
     const results = answers.waiting.slice()
     const findings = checks.findings(callSlots())
@@ -276,7 +292,7 @@ function createLoop(options: WorkerOptions) {
     const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
     let grantedAt: Instant = instantOf(clock)
     // Whoever makes work while this turn runs is heard after it.
-    mayHaveWork = troubles > 0
+    mayHaveWork = trouble.isOn
     const result = await store.turn({
       now: () => {
         grantedAt = instantOf(clock)
@@ -297,6 +313,7 @@ function createLoop(options: WorkerOptions) {
       policyOf,
       random: options.random,
     })
+    stalls.expectWithin(0)
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)
     checks.recorded(findings, result.reconciled)
@@ -333,6 +350,7 @@ function createLoop(options: WorkerOptions) {
     const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: keep }
     void makeAttempt(call, context).then((result) => {
       running.delete(key)
+      if (lease.wasRefused) counters.callsKeptBack++
       keep(result)
     })
   }
@@ -349,7 +367,7 @@ function createLoop(options: WorkerOptions) {
     wake.signal()
   }
 
-  return { run, stop, report: tally.report }
+  return { run, stop, report: tally.report, counters: () => ({ ...counters }) }
 }
 
 /** A turn settles its answers in their order. */

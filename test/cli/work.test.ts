@@ -33,6 +33,7 @@ describe('work --drain', () => {
       requeued: 0,
       held: 0,
       ms: expect.any(Number),
+      counters: expect.objectContaining({ turns: expect.any(Number), storeBusy: 0, storeFull: 0, stalls: 0 }),
     })
     const views = linesOf((await space.cli(['list', '--json'])).stdout)
     for (const view of views) expect(view).toMatchObject({ state: 'submitted', taskId: expect.stringMatching(/./) })

@@ -40,16 +40,17 @@ export interface SqliteStoreOptions {
   readonly probe?: StoreProbe | undefined
   /** How large the -wal file may grow before readers are asked to let go of it. */
   readonly logBoundBytes?: number
+  /** How long a write waits for other processes before STORE_BUSY. */
+  readonly busyForMs?: number
 }
 
-/** How long a write waits for other processes before STORE_BUSY. */
 const BUSY_FOR_MS = 30_000
 
 /** @throws OnceishError STORE_* when the file cannot be opened, is no database of ours, or has a newer schema. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const path = resolvePath(options.path)
   const db = await connect(path, options)
-  const { probe } = options
+  const { probe, busyForMs = BUSY_FOR_MS } = options
 
   async function write<T>(work: () => T): Promise<T> {
     const transaction = db.transaction(work)
@@ -58,7 +59,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       try {
         return transaction.immediate()
       } catch (error) {
-        if (!isBusy(error) || performance.now() - started > BUSY_FOR_MS) throw toStoreError(error, path)
+        if (!isBusy(error) || performance.now() - started > busyForMs) throw toStoreError(error, path)
         await delay(Math.min(50, 2 ** tries) * (0.5 + Math.random()))
       }
     }
