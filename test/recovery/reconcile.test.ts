@@ -118,6 +118,16 @@ test('a miss counts only after the settle time has been watched, and a restart w
   expect(await restarted.look({ misses: 1 })).toMatchObject({ kind: 'later', reason: 'miss_not_settled' })
 })
 
+test('a monotonic clock between two milliseconds makes no instant that the store refuses, which ended the worker', async () => {
+  const { look, clock } = world(LOOKUP, [MISS])
+  await look()
+  clock.wall = 4999
+  clock.mono = 4998.6
+  const verdict = await look()
+  expect(verdict).toMatchObject({ kind: 'later', reason: 'miss_not_settled', at: expect.any(Number) })
+  expect(Number.isInteger((verdict as { at: number }).at)).toBe(true)
+})
+
 test('a clock that jumps forward settles nothing', async () => {
   const { look, clock } = world(LOOKUP, [MISS])
   await look()
