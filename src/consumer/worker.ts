@@ -3,6 +3,7 @@
 // question whether another process committed is asked, every few milliseconds.
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf } from '../core/clock.ts'
+import { hasCode } from '../core/errors.ts'
 import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
@@ -122,6 +123,7 @@ function createLoop(options: WorkerOptions) {
   let mayHaveWork = true
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
+  let hasBegun = false
   let hasEnded = false
 
   async function run(): Promise<WorkerReport> {
@@ -131,7 +133,7 @@ function createLoop(options: WorkerOptions) {
       refuseForeign(await store.origin(), location)
       const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
       answers = createAnswers({ place, isKnown: (target) => policyOf(target) !== undefined, log, counters })
-      await store.saveDescriptions(options.descriptions, clock.wallNow())
+      await describeTargets()
       for (;;) {
         stalls.noteRound()
         takeOverSpills()
@@ -160,6 +162,16 @@ function createLoop(options: WorkerOptions) {
       checks.abort()
       for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
     }
+  }
+
+  /** Nothing is called whose description is not kept. */
+  async function describeTargets(): Promise<void> {
+    const save = async () => {
+      await store.saveDescriptions(options.descriptions, clock.wallNow())
+      return true
+    }
+    while (stopping === null && !(await bearing(save, false)));
+    hasBegun = true
   }
 
   function noteWork(): void {
@@ -250,12 +262,13 @@ function createLoop(options: WorkerOptions) {
     else if (isWhole) trouble.end()
   }
 
-  /** What is not the machine's trouble ends the worker. */
+  /** What is not the machine's trouble ends the worker; so does a file that it may not write from the start. */
   async function bearing<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      const waitMs = trouble.bear(error, answers.waiting.length)
+      const isRefused = !hasBegun && hasCode(error, 'STORE_UNWRITABLE')
+      const waitMs = isRefused ? null : trouble.bear(error, answers.waiting.length)
       if (waitMs === null) throw error
       await backOff(waitMs)
       return otherwise

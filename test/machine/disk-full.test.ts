@@ -9,6 +9,7 @@ import { type Api, configFor, startApi } from '../support/api.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { ALL_DONE, callsOf, DONE, DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
 import { type Listening, listen } from './support/listen.ts'
+import { ROOMY } from './support/roomy.ts'
 import { mountSmallDisk, type SmallDisk } from './support/small-disk.ts'
 
 let api: Api
@@ -34,8 +35,7 @@ async function open(context: TestContext): Promise<Case> {
     at = null
     disk.fill()
   }
-  // Room in time for whatever waits: here only the disk is the fault.
-  const config = { ...configFor(api.origin, { worker: { leaseMs: 20_000 } }), store: join(disk.folder, 'jobs.db') }
+  const config = { ...configFor(api.origin, ROOMY), store: join(disk.folder, 'jobs.db') }
   const once = await composeOnceish({ config, log: said.log }, { probe })
   onTestFinished(() => {
     disk.free()

@@ -24,9 +24,7 @@ export const DRAIN = { drain: { horizonMs: 3_600_000 } }
 
 export async function enqueueBatch(once: Onceish, fault = 'none'): Promise<Batch> {
   const numbers = mapKinds(() => randomUUID())
-  const enqueued = await once.enqueueMany(
-    KINDS.map((target) => ({ target, payload: { n: numbers[target], fault } })),
-  )
+  const enqueued = await once.enqueueMany(KINDS.map((target) => ({ target, payload: { n: numbers[target], fault } })))
   return { numbers, ids: mapKinds((kind) => enqueued[KINDS.indexOf(kind)]?.requestId ?? 0) }
 }
 
