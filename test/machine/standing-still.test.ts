@@ -28,6 +28,18 @@ interface Said {
   readonly counters?: WorkerCounters
 }
 
+/** Short enough to be waited for, long enough that no call of the other worker ends in doubt. */
+const TIMES = {
+  worker: { leaseMs: 3000 },
+  targets: {
+    executions: { submit: { timeoutMs: 2400 }, idempotency: { margin: '3s' } },
+    renders: { submit: { timeoutMs: 2400 }, idempotency: { margin: '3s' } },
+    parcels: { submit: { timeoutMs: 2400 } },
+    messages: { submit: { timeoutMs: 2400 } },
+  },
+}
+const PATIENT = { timeoutMs: 60_000 }
+
 const ENTRY = fileURLToPath(new URL('./standing-worker.mjs', import.meta.url))
 
 function startStanding(folder: string, file: string, moment: Moment) {
@@ -54,7 +66,7 @@ interface Ended {
 
 async function standStill(moment: Moment): Promise<Ended> {
   const folder = tempDir()
-  const config = { ...configFor(api.origin), store: join(folder, 'jobs.db') }
+  const config = { ...configFor(api.origin, TIMES), store: join(folder, 'jobs.db') }
   const file = join(folder, 'onceish.config.json')
   writeFileSync(file, JSON.stringify(config))
   const other: Onceish = await openOnceish({ config })
@@ -62,16 +74,16 @@ async function standStill(moment: Moment): Promise<Ended> {
   const batch = await enqueueBatch(other, moment === 'asked' ? 'slow:600' : 'none')
   const standing = startStanding(folder, file, moment)
   if (moment === 'asked') {
-    await waitFor(async () => (await callsOf(api, batch)) === 4, { what: 'four calls' })
+    await waitFor(async () => (await callsOf(api, batch)) === 4, { ...PATIENT, what: 'four calls' })
     standing.kill('SIGSTOP')
-  } else await waitFor(() => standing.said().some((line) => line.standing === moment), { what: moment })
+  } else await waitFor(() => standing.said().some((line) => line.standing === moment), { ...PATIENT, what: moment })
   await other.startWorker(DRAIN).done
   const meanwhile = await fatesOf(api, other, batch)
   if (moment === 'claimed') writeFileSync(join(folder, 'go-on'), '')
   else standing.kill('SIGCONT')
   // It is alive again when it does new work; what it had to say of its old calls it has said by then.
   const { requestId } = await other.enqueue({ target: 'renders', payload: { n: `after ${moment}` } })
-  await waitFor(async () => (await other.get(requestId))?.state === 'submitted', { what: 'new work' })
+  await waitFor(async () => (await other.get(requestId))?.state === 'submitted', { ...PATIENT, what: 'new work' })
   await other.startWorker(DRAIN).done
   standing.kill('SIGTERM')
   await standing.ended

@@ -5,6 +5,9 @@ import { existsSync } from 'node:fs'
 import { loadConfig } from '../../dist/index.js'
 import { composeOnceish } from '../../dist/onceish.js'
 
+/** Waiting for it blocks the event loop, and no core. */
+const nobody = new Int32Array(new SharedArrayBuffer(4))
+
 const [file, moment] = process.argv.slice(2)
 let isDone = false
 let answers = 0
@@ -21,7 +24,7 @@ function standStill(at) {
   if (at !== moment || isDone) return
   isDone = true
   say({ standing: at })
-  if (at === 'claimed') while (!existsSync('go-on'));
+  if (at === 'claimed') while (!existsSync('go-on')) Atomics.wait(nobody, 0, 0, 10)
   else stopSelf()
 }
 
