@@ -1,0 +1,89 @@
+// A process under strace, and its system calls in the order in which they began and ended.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { tempDir } from '../support/temp-dir.ts'
+
+export interface Syscall {
+  readonly name: string
+  /** What its descriptor is: a path, `TCP:[...]`, `pipe:[...]`. */
+  readonly file: string
+  readonly fd: number
+  /** What was written. */
+  readonly data: Buffer
+  readonly result: number
+  /** Places in the trace, comparable with each other. */
+  readonly beganAt: number
+  readonly endedAt: number
+}
+
+const CALLS = 'write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,sendmmsg,fsync,fdatasync,sync_file_range'
+/** Longer than any page or request here: a cut string could hide what is looked for. */
+const STRING_BYTES = 1_048_576
+
+/** Runs it to its end, which must be a good one. */
+export async function traceNode(
+  args: readonly string[],
+  options: { cwd: string; env?: Record<string, string> },
+): Promise<readonly Syscall[]> {
+  const file = join(tempDir(), 'trace')
+  const strace = ['-f', '--seccomp-bpf', '-qq', '-yy', '-s', String(STRING_BYTES), '-e', `trace=${CALLS}`]
+  const child = spawn('strace', [...strace, '-e', 'signal=none', '-o', file, '--', process.execPath, ...args], {
+    cwd: options.cwd,
+    env: { ...process.env, LOG_LEVEL: 'error', ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  child.stdout.resume()
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  if (code !== 0) throw new Error(`node ${args.join(' ')} ended with ${code}: ${stderr}`)
+  return parseTrace(readFileSync(file, 'latin1'))
+}
+
+/** strace cuts a call in two where another thread's stands between its beginning and its end. */
+function parseTrace(text: string): Syscall[] {
+  const begun = new Map<string, { head: string; at: number }>()
+  const calls: Syscall[] = []
+  for (const [at, line] of text.split('\n').entries()) {
+    const [, thread = '', rest = ''] = /^(\d+) +(.*)$/s.exec(line) ?? []
+    const resumed = /^<\.\.\. \w+ resumed>(.*)$/s.exec(rest)
+    const unfinished = /^(.*?) ?<unfinished \.\.\.>$/s.exec(rest)
+    if (unfinished !== null) begun.set(thread, { head: unfinished[1] ?? '', at })
+    else if (resumed === null) keep(parseCall(rest, at, at))
+    else {
+      const start = begun.get(thread)
+      begun.delete(thread)
+      if (start !== undefined) keep(parseCall(start.head + resumed[1], start.at, at))
+    }
+  }
+  function keep(call: Syscall | null): void {
+    if (call !== null) calls.push(call)
+  }
+  return calls.toSorted((a, b) => a.beganAt - b.beganAt)
+}
+
+function parseCall(text: string, beganAt: number, endedAt: number): Syscall | null {
+  const match = /^(\w+)\((\d+)(?:<((?:[^<>]|->)*)>)?(.*)\) += (-?\d+)/s.exec(text)
+  if (match === null) return null
+  const [, name = '', fd, file = '', args = '', result] = match
+  return { name, fd: Number(fd), file, data: dataOf(args), result: Number(result), beganAt, endedAt }
+}
+
+function dataOf(args: string): Buffer {
+  const strings = [...args.matchAll(/"((?:[^"\\]|\\.)*)"/gs)].map(([, inner = '']) => decodeEscapes(inner))
+  return Buffer.from(strings.join(''), 'latin1')
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', v: '\v', f: '\f' }
+
+function decodeEscapes(text: string): string {
+  return text.replace(/\\([0-7]{1,3}|.)/gs, (_, code: string) =>
+    /^[0-7]/.test(code) ? String.fromCharCode(Number.parseInt(code, 8)) : (ESCAPES[code] ?? code),
+  )
+}
