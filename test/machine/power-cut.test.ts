@@ -3,16 +3,17 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest'
 import { KINDS } from '../../fixtures/api/ledger.ts'
 import { loadConfig, openOnceish } from '../../src/index.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
 import { MAIN } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { sentRequests, syncedAt, toldAt } from './durable.ts'
+import { DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
 import { ROOMY } from './support/roomy.ts'
 import { skipBecause, tryCommand } from './support/skip.ts'
-import { type Syscall, traceNode } from './trace.ts'
+import { runWithFault, type Syscall, traceNode } from './trace.ts'
 
 let api: Api
 beforeAll(async () => {
@@ -122,12 +123,39 @@ test('every request is on disk before its enqueue is acknowledged', async (conte
   expect(acknowledgedTooEarly(await traceEnqueue('FULL'))).toEqual([])
 })
 
-test.each(['NORMAL', 'OFF'] as const)(
+test.for(['NORMAL', 'OFF'] as const)(
   'with synchronous=%s the same reading of the trace finds what is not on disk',
-  async (level) => {
+  async (level, context) => {
+    needTracing(context)
     const [worker, enqueue] = await Promise.all([traceWorker(level), traceEnqueue(level)])
     expect(calledTooEarly(worker)).toEqual(worker.numbers)
     expect(await toldTooEarly(worker)).toEqual(worker.numbers)
     expect(acknowledgedTooEarly(enqueue)).toEqual(enqueue.numbers)
+  },
+)
+
+// The first two are of the new log and of its folder, whose failure SQLite ignores; the third is of the descriptions' commit.
+test.for([
+  ['claim', 4],
+  ['settle', 5],
+] as const)(
+  'a sync that fails at the %s ends the worker: what it wrote may be gone, and nothing is done twice',
+  async ([_, nth], context) => {
+    needTracing(context)
+    const { folder, file } = writeConfig()
+    const open = async () => openOnceish({ config: await loadConfig({ file }) })
+    const before = await open()
+    const batch = await enqueueBatch(before)
+    await before.close()
+    const fault = `fsync,fdatasync:error=EIO:when=${nth}`
+    const { code, stderr } = await runWithFault(fault, [MAIN, 'work', '--drain', '--config', file], { cwd: folder })
+    expect(code).toBe(1)
+    expect(stderr.match(/STORE_SYNC_FAILED/g)).toHaveLength(1)
+    const after = await open()
+    onTestFinished(() => after.close())
+    await after.startWorker(DRAIN).done
+    const fates = await fatesOf(api, after, batch)
+    for (const { effects } of Object.values(fates)) expect(effects).toBeLessThanOrEqual(1)
+    for (const { state } of Object.values(fates)) expect(state).toMatch(/^(submitted|held)$/)
   },
 )

@@ -23,16 +23,34 @@ const CALLS = 'write,writev,pwrite64,pwritev,pwritev2,sendto,sendmsg,sendmmsg,fs
 /** Longer than any page or request here: a cut string could hide what is looked for. */
 const STRING_BYTES = 1_048_576
 
+interface Running {
+  readonly cwd: string
+  readonly env?: Record<string, string>
+}
+
 /** Runs it to its end, which must be a good one. */
-export async function traceNode(
-  args: readonly string[],
-  options: { cwd: string; env?: Record<string, string> },
-): Promise<readonly Syscall[]> {
+export async function traceNode(args: readonly string[], running: Running): Promise<readonly Syscall[]> {
   const file = join(tempDir(), 'trace')
-  const strace = ['-f', '--seccomp-bpf', '-qq', '-yy', '-s', String(STRING_BYTES), '-e', `trace=${CALLS}`]
-  const child = spawn('strace', [...strace, '-e', 'signal=none', '-o', file, '--', process.execPath, ...args], {
-    cwd: options.cwd,
-    env: { ...process.env, LOG_LEVEL: 'error', ...options.env },
+  const strace = ['--seccomp-bpf', '-yy', '-s', String(STRING_BYTES), '-e', `trace=${CALLS}`, '-o', file]
+  const { code, stderr } = await runUnder(strace, args, running)
+  if (code !== 0) throw new Error(`node ${args.join(' ')} ended with ${code}: ${stderr}`)
+  return parseTrace(readFileSync(file, 'latin1'))
+}
+
+/** @param fault as strace's `inject` has it: system calls that fail, and which error, from which on. */
+export function runWithFault(
+  fault: string,
+  args: readonly string[],
+  running: Running,
+): Promise<{ code: number | null; stderr: string }> {
+  return runUnder(['-e', `inject=${fault}`, '-o', '/dev/null'], args, running)
+}
+
+async function runUnder(strace: readonly string[], args: readonly string[], { cwd, env }: Running) {
+  const command = ['-f', '-qq', '-e', 'signal=none', ...strace, '--', process.execPath, ...args]
+  const child = spawn('strace', command, {
+    cwd,
+    env: { ...process.env, LOG_LEVEL: 'error', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   onTestFinished(() => void child.kill('SIGKILL'))
@@ -42,8 +60,7 @@ export async function traceNode(
     stderr += text
   })
   const [code] = (await once(child, 'close')) as [number | null]
-  if (code !== 0) throw new Error(`node ${args.join(' ')} ended with ${code}: ${stderr}`)
-  return parseTrace(readFileSync(file, 'latin1'))
+  return { code, stderr }
 }
 
 /** strace cuts a call in two where another thread's stands between its beginning and its end. */

@@ -50,7 +50,7 @@ export async function callsOf(api: Api, { numbers }: Batch): Promise<number> {
   return (await api.oracle()).calls.filter(({ n }) => mine.has(n)).length
 }
 
-export function mapKinds<T>(make: (kind: Kind) => T): Readonly<Record<Kind, T>> {
+function mapKinds<T>(make: (kind: Kind) => T): Readonly<Record<Kind, T>> {
   return Object.fromEntries(KINDS.map((kind) => [kind, make(kind)])) as Record<Kind, T>
 }
 
