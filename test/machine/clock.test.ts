@@ -54,7 +54,7 @@ test.each([
   await waitFor(() => held.arrived() === 4, { what: 'the answers' })
   jump(ms)
   const after = await enqueueBatch(once)
-  await waitFor(() => held.arrived() === 8, { what: 'the calls of what was enqueued after the jump' })
+  await waitFor(() => held.arrived() >= 8, { what: 'the calls of what was enqueued after the jump' })
   held.letGo()
   await waitFor(async () => (await once.status()).states.submitted === 8, { what: 'all to be submitted' })
   await worker.stop()
