@@ -93,7 +93,10 @@ test('a file and folder that become read-only while calls are out: answers are k
   const held = holdAnswers()
   const config = { ...configFor(api.origin, ROOMY), store: path }
   const once = await composeOnceish({ config, log: said.log }, { target: held.seam })
-  onTestFinished(() => once.close())
+  onTestFinished(() => {
+    held.letGo()
+    return once.close()
+  })
   const batch = await enqueueBatch(once)
   const worker = once.startWorker(DRAIN)
   await waitFor(() => held.arrived() === 4, { what: 'the answers' })
