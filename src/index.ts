@@ -1,5 +1,5 @@
 // Public API: every export is named here.
-export type { Onceish, OpenConfig, OpenSettings, OpenTargets, RequestOf, WordOptions, WorkOptions } from './api.ts'
+export type { EachOptions, Onceish, OpenConfig, OpenSettings, OpenTargets, RequestOf, WordOptions, WorkOptions } from './api.ts'
 export type {
   CodeTarget,
   CodeTargetOptions,
@@ -60,14 +60,18 @@ export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
+export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { CallerConnection } from './store/store.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
   EventView,
+  ListedOrphan,
   OperatorResult,
+  OrphanResult,
   OrphanView,
   RequestDetail,
   RequestEvent,
+  RequestFilter,
   RequestView,
   Resolution,
   StoreFacts,

@@ -24,10 +24,25 @@ export interface RequestView {
   readonly dueAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
-  /** Why it is held, dead or waiting: a short stable word. */
+  /** Of `unknown` and `held` requests; else null. */
+  readonly inDoubtSince: number | null
+  /** Why it is held, dead or waiting: a short stable word. Null while it is called. */
   readonly reason: string | null
-  /** The same for people, with what the last call met. */
+  /** The same with what the last call met. */
   readonly lastError: string | null
+  /** The words of `resolve` that fit a request in doubt as it is; else none. */
+  readonly resolutions: readonly Resolution['kind'][]
+}
+
+/** Which requests are listed. */
+export interface RequestFilter {
+  readonly state?: RequestState
+  readonly target?: string
+  /** As `RequestView.reason` has it. */
+  readonly reason?: string
+  readonly limit: number
+  /** Only those with larger ids. */
+  readonly afterId?: number
 }
 
 /** One line of a time line: every change but the plain success is one. */
@@ -75,6 +90,22 @@ export interface OrphanView {
   readonly evidence: Evidence | null
 }
 
+/** An orphan with the request that it is beyond; null where that was purged. */
+export interface ListedOrphan extends OrphanView {
+  readonly request: RequestView | null
+}
+
+/** How a person's word on an orphan ended; nothing was written but where it is `applied`. */
+export type OrphanResult =
+  /** It is none any more; its request as it is now. */
+  | { readonly kind: 'applied'; readonly orphan: ListedOrphan }
+  /** Dealt with before. */
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'not_found' }
+  /** `why` is one clause for people. */
+  | { readonly kind: 'refused'; readonly orphan: ListedOrphan; readonly why: string }
+  | { readonly kind: 'version_changed'; readonly orphan: ListedOrphan }
+
 /** One target in numbers. */
 export interface TargetStatus {
   readonly states: Readonly<Partial<Record<RequestState, number>>>
@@ -93,6 +124,8 @@ export interface StoreStatus {
   readonly oldestReady: number | null
   /** Epoch ms since which the oldest request is in doubt. */
   readonly oldestUnknown: number | null
+  /** Tasks beyond those that requests were settled on, not dealt with. */
+  readonly orphans: number
 }
 
 /** How a person's word ended; nothing was written but where it is `applied`. */
@@ -123,6 +156,17 @@ export interface OperatorWord {
   /** The version that the person saw; null: whatever it is now. */
   readonly ifVersion: number | null
 }
+
+/** One of many that a person's word is for, as it was when it was looked at. */
+export interface SeenRequest {
+  readonly requestId: number
+  readonly version: number
+}
+
+/** A person's word that many requests can be given. */
+export type Saying =
+  | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
+  | { readonly word: 'retry' }
 
 /** What a store says of itself. */
 export interface StoreFacts {

@@ -35,6 +35,9 @@ export const OVERVIEW_COLUMNS = `
   requests.due_at,
   COALESCE(requests.created_at, task_state.created_at) AS created_at,
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
+  task_state.unknown_since,
+  COALESCE(task_state.executed, 0) AS executed,
+  task_state.older_answer IS NOT NULL AS has_older_answer,
   task_state.reason,
   task_state.evidence`
 
@@ -261,6 +264,11 @@ export const SQL = {
   eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
   orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
   orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
+  orphan: row('SELECT * FROM orphans WHERE orphan_id = ?'),
+  deleteOrphan: row('DELETE FROM orphans WHERE orphan_id = ?'),
+  // Ids below it were given to orphans, whether they are still there or not.
+  lastOrphanId: value(`SELECT seq FROM sqlite_sequence WHERE name = 'orphans'`),
+  countOrphans: value('SELECT COUNT(*) FROM orphans'),
   inDoubt: row(
     `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT ?`,
   ),
