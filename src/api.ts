@@ -11,13 +11,13 @@ import type { Enqueued } from './producer/enqueue.ts'
 import type { EnqueueLinesReport, LinesOptions } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest } from './producer/new-request.ts'
 import type { DryRunLine } from './recovery/dry-run.ts'
+import type { RequestStory } from './recovery/outlook.ts'
 import type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 import type { CallerConnection } from './store/store.ts'
 import type {
   ListedOrphan,
   OperatorResult,
   OrphanResult,
-  RequestDetail,
   RequestEvent,
   RequestFilter,
   RequestView,
@@ -142,8 +142,8 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   waitFor(requestId: number, options?: WaitOptions): Promise<RequestView>
   /** What happens, from now on or after a stored event; ends with `close`. */
   events(options?: EventOptions): AsyncIterable<RequestEvent>
-  /** Everything about one request; null where there is none with this id. */
-  get(requestId: number): Promise<RequestDetail | null>
+  /** Everything about one request, and what happens next with it; null where there is none with this id. */
+  get(requestId: number): Promise<RequestStory | null>
   /** In the order of ids, at most `limit` (default 100) beyond `afterId`. */
   list(filter?: Partial<RequestFilter>): Promise<readonly RequestView[]>
   /** Tasks that APIs made beyond those that requests were settled on; at most `limit`, default 100. */
@@ -166,7 +166,11 @@ export interface Onceish<Payloads = Record<string, unknown>> {
    * read first, with the version of each; one that has changed by the time it is told is refused, and the others go on. Each is
    * told once, whatever becomes of the process: doing it again is safe. @throws OnceishError USAGE
    */
-  resolveWhere(filter: EachFilter, resolution: Resolution, options?: EachOptions & { force?: boolean }): Promise<SaidReport>
+  resolveWhere(
+    filter: EachFilter,
+    resolution: Resolution,
+    options?: EachOptions & { force?: boolean },
+  ): Promise<SaidReport>
   /** The same for dead requests, which are taken back into the queue. */
   retryWhere(filter: EachFilter, options?: EachOptions): Promise<SaidReport>
   /** Makes an orphan the task of its request; the task that this had becomes the orphan. `ifVersion` is the request's. */

@@ -1,5 +1,14 @@
 // Public API: every export is named here.
-export type { EachOptions, Onceish, OpenConfig, OpenSettings, OpenTargets, RequestOf, WordOptions, WorkOptions } from './api.ts'
+export type {
+  EachOptions,
+  Onceish,
+  OpenConfig,
+  OpenSettings,
+  OpenTargets,
+  RequestOf,
+  WordOptions,
+  WorkOptions,
+} from './api.ts'
 export type {
   CodeTarget,
   CodeTargetOptions,
@@ -60,8 +69,10 @@ export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
+export type { Outlook, RequestStory } from './recovery/outlook.ts'
 export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { CallerConnection } from './store/store.ts'
+export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
   EventView,
@@ -69,6 +80,7 @@ export type {
   OperatorResult,
   OrphanResult,
   OrphanView,
+  Pause,
   RequestDetail,
   RequestEvent,
   RequestFilter,

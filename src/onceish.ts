@@ -16,6 +16,7 @@ import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
 import type { RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
+import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
 import { type EachFilter, type SaidReport, sayToEach } from './recovery/say-to-each.ts'
 import { createSettleWatch } from './recovery/settle-watch.ts'
@@ -82,11 +83,13 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     schemaOf: (target) => (Object.hasOwn(config.payloads, target) ? config.payloads[target] : undefined),
   }
   const latestNow = latestWall(clock)
+  const windowClock = async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt })
+  const outlookOf = createOutlook({ store, registry, windowClock })
   const reconcile = createReconciler({
     registry,
     watch: createSettleWatch(clock),
     clock,
-    windowClock: async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt }),
+    windowClock,
     leaseMs: config.worker.leaseMs,
     random,
   })
@@ -181,7 +184,10 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
     waitFor,
     events: (from) => feed.events(from),
-    get: (requestId) => store.get(requestId),
+    get: async (requestId) => {
+      const detail = await store.get(requestId)
+      return detail === null ? null : { ...detail, outlook: await outlookOf(detail) }
+    },
     list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),
     status: () => store.status(),

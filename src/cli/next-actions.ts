@@ -25,7 +25,9 @@ export function nextActions(view: RequestView): readonly NextAction[] {
 /** What may spare the word. */
 function beforeTheWord({ reason }: RequestView): readonly NextAction[] {
   if (reason !== 'description_missing') return []
-  return [{ words: 'targets', when: 'look which version is loaded: one that made the call settles its doubt by itself' }]
+  return [
+    { words: 'targets', when: 'look which version is loaded: one that made the call settles its doubt by itself' },
+  ]
 }
 
 function resolveActions(view: RequestView): readonly NextAction[] {

@@ -28,8 +28,8 @@ export function addEachOptions(command: Command): Command {
     .option('--dry-run', 'say what would be done to which, and change nothing')
 }
 
-export function wordOf({ actor, note, dryRun = false }: WordFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {
-  return { ...(actor && { actor }), ...(note && { note }), dryRun }
+export function wordOf({ actor, note, dryRun }: WordFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {
+  return { ...(actor && { actor }), ...(note && { note }), ...(dryRun && { dryRun }) }
 }
 
 export async function runForEach(

@@ -136,7 +136,11 @@ function saidOf({ requestId, from }: Meant, result: OperatorResult): SaidRequest
   if (result.kind === 'not_found') return NOT_FOUND(requestId)
   const { target, state, taskId, version } = result.view
   const why =
-    result.kind === 'refused' ? result.why : result.kind === 'version_changed' ? 'it has changed since it was read' : null
+    result.kind === 'refused'
+      ? result.why
+      : result.kind === 'version_changed'
+        ? 'it has changed since it was read'
+        : null
   return { requestId, target, from, state, taskId, version, result: result.kind, why }
 }
 

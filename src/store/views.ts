@@ -3,6 +3,7 @@ import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { TimeLineEntry } from './time-line.ts'
 
 /** One request in short. Instants are UTC epoch ms. */
 export interface RequestView {
@@ -75,7 +76,19 @@ export interface RequestDetail extends RequestView {
   /** The frozen call, while the request is in doubt. */
   readonly prepared: PreparedCall | null
   readonly events: readonly EventView[]
+  /** The whole story, the plain success included. */
+  readonly timeLine: readonly TimeLineEntry[]
   readonly orphans: readonly OrphanView[]
+  /** Of its target; null where it is open. */
+  readonly pause: Pause | null
+}
+
+/** Why a target is not called. */
+export interface Pause {
+  /** Epoch ms. */
+  readonly at: number
+  readonly by: string | null
+  readonly reason: string | null
 }
 
 /** A task that an API made beyond the one that its request was settled on. */

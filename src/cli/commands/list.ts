@@ -88,16 +88,21 @@ function row(view: RequestView, now: number, hasDoubt: boolean) {
 function printHeld(held: readonly RequestView[], { next }: Context): void {
   print('', 'Held requests wait for your word; "onceish show ID" has the evidence.')
   for (const alike of groupsOf(held)) {
-    const { target, reason } = alike[0] as RequestView
+    const { target, reason, resolutions } = alike[0] as RequestView
     const ids = alike.length === 1 ? '' : ` (${alike.length})`
     print('', escapeControls(`${target}${ids}, ${reason}: ${sayReason(reason ?? '')}`))
     for (const view of alike.slice(0, SHOWN_EACH)) {
       const rows = nextActions(view).map(({ words, when }) => [next(words), when])
-      print(table(['', ''], rows).replace(/^\s*\n/, '').replaceAll(/^/gm, '  '))
+      print(
+        table(['', ''], rows)
+          .replace(/^\s*\n/, '')
+          .replaceAll(/^/gm, '  '),
+      )
     }
     if (alike.length > 1) {
-      const all = `resolve --target ${target} --reason ${reason}`
-      print(`  ${next(`${all} --not-executed --dry-run`)}   what one word would do to all of them`)
+      const [, word = 'abandon'] = resolutions
+      const all = `resolve --target ${target} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
+      print('', `  all of them at once, first without changing anything:`, `  ${next(all)}`)
     }
   }
 }

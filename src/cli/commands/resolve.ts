@@ -62,8 +62,15 @@ export function addResolve(program: Command): void {
           printApplied(result, context.isJson)
           return
         }
-        const filter = { ...(ids && { ids }), ...(target && { target }), ...(reason && { reason }), ...(state && { state }) }
-        await runForEach(context, filter, (onEach) => context.once.resolveWhere(filter, resolution, { ...word, onEach }))
+        const filter = {
+          ...(ids && { ids }),
+          ...(target && { target }),
+          ...(reason && { reason }),
+          ...(state && { state }),
+        }
+        await runForEach(context, filter, (onEach) =>
+          context.once.resolveWhere(filter, resolution, { ...word, onEach }),
+        )
       })
     })
 }

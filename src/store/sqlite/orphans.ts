@@ -39,7 +39,7 @@ function adoption(row: TaskState, orphan: ListedOrphan, context: SettleContext, 
   const detail = { orphanId: orphan.orphanId, taskId: orphan.taskId, instead: row.taskId, note: word.note }
   return {
     ...settled,
-    patch: { ...settled.patch, abandoned: false },
+    patch: { ...settled.patch, abandoned: false, endedAt: row.endedAt ?? word.now },
     orphan: former,
     // Its payload left with the first settlement.
     keepPayload: settled.keepPayload && !isSettled(row.state),

@@ -2,6 +2,7 @@
 import type { Evidence } from '../../core/outcome.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
+import { timeLineOf } from '../time-line.ts'
 import type {
   EventView,
   OrphanView,
@@ -75,7 +76,13 @@ function toView(row: OverviewRow): RequestView {
 function resolutionsOf(row: OverviewRow, reason: string | null): readonly ResolutionKind[] {
   if (row.state !== 'unknown' && row.state !== 'held') return []
   const olderAnswer = row.has_older_answer === 1 ? true : null
-  return fittingResolutions({ state: row.state, taskId: row.task_id, executed: row.executed === 1, olderAnswer, reason })
+  return fittingResolutions({
+    state: row.state,
+    taskId: row.task_id,
+    executed: row.executed === 1,
+    olderAnswer,
+    reason,
+  })
 }
 
 /** A person's word, which no call has met since. */
@@ -94,13 +101,20 @@ export function requestDetail(sql: Statements, requestId: number): RequestDetail
   const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
   const request = sql.request.get(requestId) as RequestRow | undefined
   const payload = request?.payload ?? (sql.keptPayload.get(requestId) as string | undefined)
+  const prepared = stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? '')
+  const taskState = stored === undefined ? null : toTaskState(stored)
+  const events = (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent)
+  const paused = sql.pauseOf.get(view.target) as TargetRow | undefined
   return {
     ...view,
     payload: payload === undefined ? null : (JSON.parse(payload) as unknown),
     dedupe: request?.dedupe ?? null,
-    taskState: stored === undefined ? null : toTaskState(stored),
-    prepared: stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? ''),
-    events: (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent),
+    taskState,
+    prepared,
+    events,
+    timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
+    pause:
+      paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
   }
 }

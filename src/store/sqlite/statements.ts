@@ -142,6 +142,8 @@ export const SQL = {
   insertTaskState: row(
     `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
   ),
+  // The sixth word of a frozen call is its account, the fifth the fingerprint.
+  fingerprint: value(`SELECT json_extract(frozen, '$[4]') FROM task_state WHERE request_id = ?`),
   setFrozen: row('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
   // A lease that has run out is nobody's any more, although nobody has said so yet.
   renewIfHeld: row(
@@ -238,6 +240,7 @@ export const SQL = {
   // targets
   pausedTargets: value('SELECT target FROM targets WHERE paused_at IS NOT NULL'),
   targetRows: row('SELECT * FROM targets ORDER BY target'),
+  pauseOf: row('SELECT paused_at, paused_by, pause_reason FROM targets WHERE target = ? AND paused_at IS NOT NULL'),
   pauseTarget: row(
     `INSERT INTO targets (target, paused_at, paused_by, pause_reason) VALUES (?, ?, ?, ?)
      ON CONFLICT (target) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
