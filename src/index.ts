@@ -70,6 +70,7 @@ export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enq
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
 export type { Outlook, RequestStory } from './recovery/outlook.ts'
+export type { LadderStep } from './recovery/reconcile.ts'
 export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'

@@ -1,7 +1,7 @@
 // Composition root: a config becomes a store, targets and services. It owns no logic.
 import type { EachOptions, Onceish, OpenConfig, OpenOptions, OpenTargets, WordOptions, WorkOptions } from './api.ts'
 import type { Config } from './config/config.ts'
-import { assertEnvSet, readEnvironment } from './config/environment.ts'
+import { assertEnvSet, neededEnv, readEnvironment } from './config/environment.ts'
 import { configInCode, type GivenTarget, type PayloadsOf } from './config/in-code.ts'
 import { parseConfig } from './config/options.ts'
 import { createPrepare } from './consumer/prepare.ts'
@@ -181,7 +181,10 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     startWorker: (work = {}) => start(work, true),
     startRecovery,
     recover: async (work) => startRecovery(work).done,
-    dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
+    dryRun: () => {
+      const isAccountUnknown = (target: string) => neededEnv(config, [target]).some((name) => !env[name])
+      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now })
+    },
     waitFor,
     events: (from) => feed.events(from),
     get: async (requestId) => {

@@ -11,6 +11,8 @@ export interface Attention {
   /** Rows, queued or in doubt, of targets that the config does not name. */
   readonly unroutable: number
   readonly unroutableTargets: readonly string[]
+  /** Of the whole store only; they need no person for work to go on. */
+  readonly orphans: number
 }
 
 /** @param served null: the whole store. */
@@ -26,6 +28,7 @@ export function attentionOf(
     pausedTargets: [] as string[],
     unroutable: 0,
     unroutableTargets: [] as string[],
+    orphans: served === null ? status.orphans : 0,
   }
   for (const [name, { states, paused }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
@@ -50,11 +53,12 @@ export function needsPerson({ held, dead, paused, unroutable }: Attention): bool
 
 /** Lines for people; none where nothing waits. */
 export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
-  const { held, dead, pausedTargets, unroutable, unroutableTargets } = attention
+  const { held, dead, pausedTargets, unroutable, unroutableTargets, orphans } = attention
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
   for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${name}`)])
+  if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {
     rows.push([
       `${plural(unroutable, 'row')} of targets that the config does not name (${unroutableTargets.join(', ')})`,

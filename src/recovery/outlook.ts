@@ -1,12 +1,13 @@
 // What happens next with one request, and why, told from what is stored alone: nothing is asked, written or called. What a lookup
 // would say is a dry run's to tell.
-import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
+import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
 import type { Store } from '../store/store.ts'
 import type { RequestDetail } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
+import { policyOfDoubt } from './policy-of-doubt.ts'
 
 /** What happens next with a request. Instants are UTC epoch ms. */
 export interface Outlook {
@@ -45,9 +46,8 @@ export function createOutlook({ store, registry, windowClock }: OutlookOptions) 
       return told('person', 'word', null, `the config names no target "${target}": put it back, or resolve the request`)
     const [investigation] = await store.inDoubt(row.requestId - 1, 1)
     const isSame = investigation?.row.requestId === row.requestId
-    const frozen = isSame ? registry.at(target, row.targetVersion, investigation.description) : undefined
-    const policy = frozen === undefined ? NO_POLICY : stricterPolicy(frozen.policy, present)
-    return inDoubt(detail, row, policy, await windowClock())
+    const policy = isSame ? policyOfDoubt(registry, investigation) : null
+    return inDoubt(detail, row, policy ?? NO_POLICY, await windowClock())
   }
 }
 
