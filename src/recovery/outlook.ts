@@ -69,11 +69,11 @@ function queued({ target, pause, dueAt, state }: RequestDetail, isKnown: boolean
 }
 
 function settled({ state, reason, taskState }: RequestDetail): Outlook {
-  if (state === 'held') return told('person', 'word', null, `it waits for a person's word: ${sayReason(reason ?? '')}`)
+  if (state === 'held') return told('person', 'word', null, sayReason(reason ?? ''))
   if (state === 'dead')
     return reason === 'abandoned'
       ? told('nobody', 'none', null, 'it was given up in doubt; only "purge --abandoned" removes it')
-      : told('person', 'word', null, `nothing is owed any more: ${sayReason(reason ?? '')}`)
+      : told('person', 'word', null, sayReason(reason ?? ''))
   const next = taskState?.nextCheckAt ?? null
   if (state === 'submitted' && next !== null)
     return told('worker', 'ask', next, 'the API is asked what became of its task')

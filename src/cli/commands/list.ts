@@ -99,6 +99,7 @@ function printHeld(held: readonly RequestView[], { next }: Context): void {
           .replaceAll(/^/gm, '  '),
       )
     }
+    if (alike.length > SHOWN_EACH) print(`  and ${alike.length - SHOWN_EACH} more, in --json too`)
     if (alike.length > 1) {
       const [, word = 'abandon'] = resolutions
       const all = `resolve --target ${target} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`

@@ -44,7 +44,8 @@ export function addResolve(program: Command): void {
         'onceish resolve --target messages --reason opaque --not-executed --dry-run',
       ),
     )
-    .action(async (ids: number[] | undefined, options: ResolveOptions, self: Command) => {
+    .action(async (given: number[], options: ResolveOptions, self: Command) => {
+      const ids = given.length === 0 ? undefined : given
       const resolution = resolutionOf(options)
       const { target, reason, state, ifVersion, force = false } = options
       const isFiltered = target !== undefined || reason !== undefined || state !== undefined

@@ -16,7 +16,8 @@ export function addRetry(program: Command): void {
       'after',
       example('onceish retry 17 18 --note "the API is fixed"', 'onceish retry --target messages --reason rejected'),
     )
-    .action((ids: number[] | undefined, options: FilterFlags & WordFlags, self: Command) => {
+    .action((given: number[], options: FilterFlags & WordFlags, self: Command) => {
+      const ids = given.length === 0 ? undefined : given
       const { target, reason } = options
       const isFiltered = target !== undefined || reason !== undefined
       if (ids === undefined && !isFiltered)

@@ -138,9 +138,10 @@ const SAID_CHARS = 240
 function saidBy({ said, key, fingerprint, kind, evidence, note }: TimeLineEntry): string {
   const isCall = kind === 'replay' || kind === 'recall'
   const call = isCall && key !== null ? `key ${key}${fingerprint === null ? '' : `, fingerprint ${fingerprint}`}` : ''
+  const told = [said, call].filter((words) => words !== '').join(', ')
   const seen = evidence === null ? '' : `[${shorten(evidenceWords(evidence), SAID_CHARS / 2)}]`
   const noted = note === null ? '' : `"${note}"`
-  return [said, call, seen, noted].filter((words) => words !== '').join(' ')
+  return [told, seen, noted].filter((words) => words !== '').join(' ')
 }
 
 interface Run {
@@ -166,10 +167,8 @@ function isAlike(one: TimeLineEntry, other: TimeLineEntry): boolean {
 
 function outlookFacts({ outlook }: RequestStory, now: number): Fact[] {
   const { by, step, at: when, why, windowClosesAt, deadlineAt } = outlook
-  const who = by === 'worker' ? 'a worker, by itself' : by === 'person' ? 'you' : null
   return [
-    ['what', step === 'none' ? null : STEPS[step]],
-    ['who', who],
+    ['what', step === 'none' ? null : `${STEPS[step]}${by === 'worker' ? ', by a worker' : ''}`],
     ['not before', at(when, now)],
     ['why', why],
     ['replay until', at(windowClosesAt, now)],
@@ -179,7 +178,7 @@ function outlookFacts({ outlook }: RequestStory, now: number): Fact[] {
 
 const STEPS: Readonly<Record<Exclude<RequestStory['outlook']['step'], 'none'>, string>> = {
   call: 'called',
-  wait: 'waits for its lease',
+  wait: 'looked into when its lease is over',
   lookup: 'looked up',
   replay: 'replayed under its key',
   hold: 'held',
