@@ -2,6 +2,7 @@
 import type { TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import { decideReconciliation, type Reconciliation, type ReconciliationVerdict } from '../core/reconciliation.ts'
+import type { TaskState } from '../core/task-state.ts'
 import { type WindowClock, windowClosesAt } from '../core/windows.ts'
 import type { Store } from '../store/store.ts'
 import type { Investigation } from '../store/turn.ts'
@@ -88,7 +89,8 @@ async function explain(investigation: Investigation, paused: boolean, options: D
   const steps: LadderStep[] = []
   const isUnsure = isAccountUnknown(target)
   const asked = { isDryRun: true, isAccountUnknown: isUnsure, onStep: (step: LadderStep) => steps.push(step) }
-  const verdict = await checked(investigation, await options.reconcile(investigation, asked), options)
+  const looked = { ...investigation, row: asExpired(investigation.row, now()) }
+  const verdict = await checked(looked, await options.reconcile(looked, asked), options)
   const context = { investigation, presentVersion: present.version, paused, isUnsure, closesAt: line.windowClosesAt }
   return {
     ...line,
@@ -99,6 +101,13 @@ async function explain(investigation: Investigation, paused: boolean, options: D
     steps,
     says: saysOf(verdict, context),
   }
+}
+
+/** What a turn makes of a call whose lease has run out, before anybody looks into it. */
+function asExpired(row: TaskState, now: number): TaskState {
+  if (row.state !== 'invoking') return row
+  const endedAt = Math.max(row.leaseUntil ?? now, row.endedAt ?? 0)
+  return { ...row, state: 'unknown', endedAt, unknownSince: row.unknownSince ?? now, reason: 'lease_expired' }
 }
 
 /** A call is checked once more as it is claimed: what would be refused there is told. */

@@ -37,7 +37,12 @@ test('an orphan is listed with its evidence and its request, and keeps that from
   const world = await openWorld()
   const requestId = await orphaned(world)
   expect(await world.store.orphans(5)).toMatchObject([
-    { orphanId: 1, taskId: 'first', evidence: { status: 200 }, request: { requestId, state: 'submitted', taskId: 'second' } },
+    {
+      orphanId: 1,
+      taskId: 'first',
+      evidence: { status: 200 },
+      request: { requestId, state: 'submitted', taskId: 'second' },
+    },
   ])
   expect((await world.store.status()).orphans).toBe(1)
   expect(await purged(world)).toEqual({})

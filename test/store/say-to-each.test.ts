@@ -1,10 +1,11 @@
 // A person's word for many requests: each by the version that was read, page by page, and nothing at all in a dry run.
-import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import { hashRequest } from '../../src/core/logical-hash.ts'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import { type EachFilter, type SaidRequest, sayToEach } from '../../src/recovery/say-to-each.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { Resolution, Saying } from '../../src/store/views.ts'
+import { contentOf } from '../support/content.ts'
 import { answer, KEYED, LOOKUP, OPAQUE, openWorld, rejected, unknown, type World } from '../support/store.ts'
 
 const policies: Record<string, TargetPolicy> = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP }
@@ -12,8 +13,19 @@ const policyOf = (target: string) => policies[target]
 const NOT_EXECUTED: Resolution = { kind: 'not_executed' }
 
 /** Requests that were sent and never answered; held for `reason`, or left unknown where it is null. */
-async function doubt(world: World, count: number, reason: string | null = 'opaque', target = 'opaque'): Promise<number[]> {
-  for (let n = 0; n < count; n++) await world.enqueue({ n: Math.random() }, { target })
+async function doubt(
+  world: World,
+  count: number,
+  reason: string | null = 'opaque',
+  target = 'opaque',
+): Promise<number[]> {
+  const requests = Array.from({ length: count }, () => {
+    const payload = { n: Math.random() }
+    const hashes = hashRequest({ target, payload })
+    const plain = { priority: 0, dueAt: null, dedupe: 'always' } as const
+    return { target, payload: JSON.stringify(payload), ...hashes, ...plain }
+  })
+  await world.store.enqueue(requests, world.clock.now)
   const { calls } = await world.turn({ slots: count })
   await world.turn({ results: calls.map((call) => answer(call, unknown())) })
   const ids = calls.map(({ requestId }) => requestId)
@@ -42,15 +54,6 @@ async function say(
     onEach: (one) => said.push(one),
   })
   return { report, said }
-}
-
-/** Every row of every table. */
-function contentOf(path: string): string {
-  const db = new Database(path, { readonly: true })
-  const tables = db.prepare(`SELECT name FROM sqlite_master WHERE type = 'table'`).pluck().all() as string[]
-  const rows = tables.map((name) => [name, db.prepare(`SELECT * FROM "${name}"`).all()])
-  db.close()
-  return JSON.stringify(rows)
 }
 
 test('2,000 held rows are told page by page, each with its event; the second time there are none', async () => {
