@@ -183,7 +183,10 @@ function wordsOf(event: EventView, detail: Detail): string {
     case 'late_answer':
       return joined([`a late answer: ${reason}`, taskOf(detail)])
     case 'resolved':
-      return joined([why, detail.resolution?.taskId === undefined ? '' : `task ${detail.resolution.taskId}`])
+      return joined([
+        sayResolution(reason),
+        detail.resolution?.taskId === undefined ? '' : `task ${detail.resolution.taskId}`,
+      ])
     case 'orphan_adopted':
       return joined([why, task, detail.instead ? `instead of ${detail.instead}` : ''])
     case 'orphan_dismissed':
@@ -196,6 +199,11 @@ function wordsOf(event: EventView, detail: Detail): string {
     default:
       return NOTED.includes(kind) && noteOf(event, detail) !== null ? '' : joined([why, task])
   }
+}
+
+/** Of an answer `not_executed` is another thing. */
+function sayResolution(reason: string | null): string {
+  return sayReason(reason === 'not_executed' ? 'resolved_not_executed' : (reason ?? ''))
 }
 
 function taskOf({ outcome }: Detail): string {

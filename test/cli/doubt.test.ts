@@ -27,9 +27,16 @@ async function inside<T>(
   }
 }
 
+/** A busy machine must not make a cut answer look like none. */
+const TIMES = { submit: { timeoutMs: 20_000 } }
+const PATIENT = {
+  worker: { leaseMs: 25_000 },
+  targets: { messages: TIMES, renders: { ...TIMES, idempotency: { margin: '1m' } }, parcels: TIMES },
+}
+
 /** Requests whose calls meet these faults, worked until nothing is owed. */
 async function worked(requests: readonly (readonly [target: string, fault?: string])[]): Promise<Workspace> {
-  const space = workspace(configFor(api.origin))
+  const space = workspace(configFor(api.origin, PATIENT))
   await inside(space, async (once) => {
     for (const [target, fault] of requests) {
       const payload = { n: Math.random(), to: '+1', from: '+2', body: 'x', ...(fault && { fault }) }
