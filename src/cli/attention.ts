@@ -1,5 +1,6 @@
 // What in the store waits for a person, and the command to run next for each.
 import type { StoreStatus } from '../store/views.ts'
+import { quoted } from './context.ts'
 import { plural, relative, table } from './print.ts'
 
 export interface Attention {
@@ -57,12 +58,12 @@ export function attentionLines(attention: Attention, status: StoreStatus, next: 
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
-  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${name}`)])
+  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
   if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {
     rows.push([
       `${plural(unroutable, 'row')} of targets that the config does not name (${unroutableTargets.join(', ')})`,
-      next(`list --target ${unroutableTargets[0] ?? ''}`),
+      next(`list --target ${quoted(unroutableTargets[0] ?? '')}`),
     ])
   }
   return rows.length === 0 ? [] : ['', table(['needs a person', 'next'], rows)]

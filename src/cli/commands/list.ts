@@ -3,7 +3,7 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
-import { type Context, requireTarget, withExistingStore } from '../context.ts'
+import { type Context, quoted, requireTarget, withExistingStore } from '../context.ts'
 import { nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
 
@@ -102,7 +102,7 @@ function printHeld(held: readonly RequestView[], { next }: Context): void {
     if (alike.length > SHOWN_EACH) print(`  and ${alike.length - SHOWN_EACH} more, in --json too`)
     if (alike.length > 1) {
       const [, word = 'abandon'] = resolutions
-      const all = `resolve --target ${target} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
+      const all = `resolve --target ${quoted(target)} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
       print('', `  all of them at once, first without changing anything:`, `  ${next(all)}`)
     }
   }

@@ -5,9 +5,9 @@ import type { RequestStory } from '../../recovery/outlook.ts'
 import type { TimeLineEntry } from '../../store/time-line.ts'
 import type { RequestDetail } from '../../store/views.ts'
 import { example, requestId } from '../arguments.ts'
-import { type Context, withExistingStore } from '../context.ts'
+import { type Context, quoted, withExistingStore } from '../context.ts'
 import { evidenceWords } from '../evidence.ts'
-import { nextActions } from '../next-actions.ts'
+import { type NextAction, nextActions } from '../next-actions.ts'
 import { notFound } from '../operator-result.ts'
 import { type Cell, fields, instant, print, printJson, relative, shorten, table } from '../print.ts'
 import { orphanTable } from './orphans.ts'
@@ -22,7 +22,7 @@ export function addShow(program: Command): void {
       withExistingStore(command, async (context) => {
         const detail = await context.once.get(id)
         if (detail === null) throw notFound(id)
-        const next = nextActions(detail).map(({ words }) => context.next(words))
+        const next = allActions(detail).map(({ words }) => context.next(words))
         if (context.isJson) printJson({ ...detail, next })
         else printDetail(detail, context)
       }),
@@ -188,14 +188,15 @@ const STEPS: Readonly<Record<Exclude<RequestStory['outlook']['step'], 'none'>, s
   word: 'waits for your word',
 }
 
+/** Those of its state, and those that its target and its orphans ask for. */
+function allActions(story: RequestStory): readonly NextAction[] {
+  const { outlook, target, orphans } = story
+  const resume = { words: `resume ${quoted(target)}`, when: 'the reason for the pause is gone' }
+  const look = { words: 'orphans', when: 'adopt one of its orphans, or dismiss them' }
+  return [...(outlook.step === 'resume' ? [resume] : []), ...nextActions(story), ...(orphans.length > 0 ? [look] : [])]
+}
+
 function commandsOf(story: RequestStory, { next }: Context): string {
-  const isPaused = story.outlook.step === 'resume'
-  const resume = { words: `resume ${story.target}`, when: 'the reason for the pause is gone' }
-  const orphans = { words: 'orphans', when: 'its orphans: adopt one, or dismiss them' }
-  const actions = [...(isPaused ? [resume] : []), ...nextActions(story), ...(story.orphans.length > 0 ? [orphans] : [])]
-  if (actions.length === 0) return ''
-  return table(
-    ['command', 'when'],
-    actions.map(({ words, when }) => [next(words), when]),
-  )
+  const rows = allActions(story).map(({ words, when }) => [next(words), when])
+  return rows.length === 0 ? '' : table(['command', 'when'], rows)
 }
