@@ -84,7 +84,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   }
   const latestNow = latestWall(clock)
   const windowClock = async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt })
-  const outlookOf = createOutlook({ store, registry, windowClock })
+  const withOutlook = createOutlook({ registry, now, latestNow })
   const reconcile = createReconciler({
     registry,
     watch: createSettleWatch(clock),
@@ -189,7 +189,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     events: (from) => feed.events(from),
     get: async (requestId) => {
       const detail = await store.get(requestId)
-      return detail === null ? null : { ...detail, outlook: await outlookOf(detail) }
+      return detail === null ? null : withOutlook(detail)
     },
     list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),

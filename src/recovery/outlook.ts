@@ -4,8 +4,7 @@ import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
-import type { Store } from '../store/store.ts'
-import type { RequestDetail } from '../store/views.ts'
+import type { RequestDetail, StoredRequest } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt } from './policy-of-doubt.ts'
 
@@ -31,23 +30,25 @@ export interface RequestStory extends RequestDetail {
 }
 
 export interface OutlookOptions {
-  readonly store: Store
   readonly registry: TargetRegistry
-  readonly windowClock: () => Promise<WindowClock>
+  readonly now: () => number
+  readonly latestNow: () => number
 }
 
-export function createOutlook({ store, registry, windowClock }: OutlookOptions) {
-  return async function outlookOf(detail: RequestDetail): Promise<Outlook> {
+export function createOutlook({ registry, now, latestNow }: OutlookOptions) {
+  return function withOutlook({ description, highWaterAt, ...detail }: StoredRequest): RequestStory {
+    const clock = { wall: now(), latest: latestNow(), highWaterAt }
+    return { ...detail, outlook: outlookOf(detail, description, clock) }
+  }
+
+  function outlookOf(detail: RequestDetail, description: string | null, clock: WindowClock): Outlook {
     const { state, target, taskState: row } = detail
-    const present = registry.get(target)?.policy
-    if (state === 'ready' || state === 'scheduled') return queued(detail, present !== undefined)
+    const isKnown = registry.get(target) !== undefined
+    if (state === 'ready' || state === 'scheduled') return queued(detail, isKnown)
     if (row === null || (state !== 'invoking' && state !== 'unknown')) return settled(detail)
-    if (present === undefined)
+    if (!isKnown)
       return told('person', 'word', null, `the config names no target "${target}": put it back, or resolve the request`)
-    const [investigation] = await store.inDoubt(row.requestId - 1, 1)
-    const isSame = investigation?.row.requestId === row.requestId
-    const policy = isSame ? policyOfDoubt(registry, investigation) : null
-    return inDoubt(detail, row, policy ?? NO_POLICY, await windowClock())
+    return inDoubt(detail, row, policyOfDoubt(registry, { row, description }) ?? NO_POLICY, clock)
   }
 }
 

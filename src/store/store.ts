@@ -11,12 +11,12 @@ import type {
   OperatorResult,
   OperatorWord,
   OrphanResult,
-  RequestDetail,
   RequestFilter,
   RequestView,
   Resolution,
   Saying,
   SeenRequest,
+  StoredRequest,
   StoreFacts,
   StoreStatus,
 } from './views.ts'
@@ -127,7 +127,7 @@ export interface Store {
   /** Ends the leases of investigations and trackings that this worker life will not finish. */
   releaseChecks(worker: WorkerLife, now: number): Promise<void>
 
-  get(requestId: number): Promise<RequestDetail | null>
+  get(requestId: number): Promise<StoredRequest | null>
   /** In the order of ids. */
   list(filter: RequestFilter): Promise<readonly RequestView[]>
   /** Of each request that is there, in no order. */

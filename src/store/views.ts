@@ -83,6 +83,13 @@ export interface RequestDetail extends RequestView {
   readonly pause: Pause | null
 }
 
+/** With what its outlook is judged by, of the same instant. */
+export interface StoredRequest extends RequestDetail {
+  /** That its call was made with. */
+  readonly description: string | null
+  readonly highWaterAt: number
+}
+
 /** Why a target is not called. */
 export interface Pause {
   /** Epoch ms. */

@@ -6,9 +6,9 @@ import { timeLineOf } from '../time-line.ts'
 import type {
   EventView,
   OrphanView,
-  RequestDetail,
   RequestFilter,
   RequestView,
+  StoredRequest,
   StoreStatus,
   TargetStatus,
 } from '../views.ts'
@@ -95,7 +95,7 @@ function describe(reason: string, evidence: Evidence | null): string {
   return said === null ? reason : `${reason}: ${said}`
 }
 
-export function requestDetail(sql: Statements, requestId: number): RequestDetail | null {
+export function requestDetail(sql: Statements, requestId: number): StoredRequest | null {
   const view = requestView(sql, requestId)
   if (view === null) return null
   const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
@@ -111,6 +111,8 @@ export function requestDetail(sql: Statements, requestId: number): RequestDetail
     dedupe: request?.dedupe ?? null,
     taskState,
     prepared,
+    description: (sql.description.get(view.target, taskState?.targetVersion ?? null) as string | undefined) ?? null,
+    highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
     events,
     timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
     pause:
