@@ -5,21 +5,23 @@ import type { WorkerReport } from './consumer/tally.ts'
 import type { Worker } from './consumer/worker.ts'
 import type { Clock } from './core/clock.ts'
 import type { Log } from './core/log.ts'
-import type { RequestState } from './core/task-state.ts'
 import type { BackupOptions, BackupReport } from './maintenance/backup.ts'
 import type { PurgeOptions, PurgeReport } from './maintenance/purge.ts'
 import type { Enqueued } from './producer/enqueue.ts'
 import type { EnqueueLinesReport, LinesOptions } from './producer/enqueue-lines.ts'
 import type { EnqueueRequest } from './producer/new-request.ts'
 import type { DryRunLine } from './recovery/dry-run.ts'
+import type { RequestStory } from './recovery/outlook.ts'
 import type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
+import type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 import type { StoreOrigin } from './store/origin.ts'
 import type { CallerConnection } from './store/store.ts'
 import type {
+  ListedOrphan,
   OperatorResult,
-  OrphanView,
-  RequestDetail,
+  OrphanResult,
   RequestEvent,
+  RequestFilter,
   RequestView,
   Resolution,
   StoreFacts,
@@ -74,6 +76,14 @@ export interface WordOptions {
   readonly note?: string
   /** Refuse when the request has changed since this version was seen. */
   readonly ifVersion?: number
+}
+
+/** Who says it to many, and how. */
+export interface EachOptions extends WordOptions {
+  /** Tells what it would come to, and changes nothing. */
+  readonly dryRun?: boolean
+  /** Told of each, in the order of the report. */
+  readonly onEach?: (said: SaidRequest) => void
 }
 
 /**
@@ -148,17 +158,12 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   waitFor(requestId: number, options?: WaitOptions): Promise<RequestView>
   /** What happens, from now on or after a stored event; ends with `close`. */
   events(options?: EventOptions): AsyncIterable<RequestEvent>
-  /** Everything about one request; null where there is none with this id. */
-  get(requestId: number): Promise<RequestDetail | null>
+  /** Everything about one request, and what happens next with it; null where there is none with this id. */
+  get(requestId: number): Promise<RequestStory | null>
   /** In the order of ids, at most `limit` (default 100) beyond `afterId`. */
-  list(filter?: {
-    state?: RequestState
-    target?: string
-    limit?: number
-    afterId?: number
-  }): Promise<readonly RequestView[]>
+  list(filter?: Partial<RequestFilter>): Promise<readonly RequestView[]>
   /** Tasks that APIs made beyond those that requests were settled on; at most `limit`, default 100. */
-  orphans(limit?: number): Promise<readonly OrphanView[]>
+  orphans(limit?: number): Promise<readonly ListedOrphan[]>
   /** Counts by state and target, and what is oldest. */
   status(): Promise<StoreStatus>
   /** Takes a dead request back into the queue, with a budget of its own. */
@@ -172,6 +177,22 @@ export interface Onceish<Payloads = Record<string, unknown>> {
     resolution: Resolution,
     options?: WordOptions & { force?: boolean },
   ): Promise<OperatorResult>
+  /**
+   * One word for many: those of `ids`, or every held request (`state: 'unknown'`: every unknown one) that fits. Which they are is
+   * read first, with the version of each; one that has changed by the time it is told is refused, and the others go on. Each is
+   * told once, whatever becomes of the process: doing it again is safe. @throws OnceishError USAGE
+   */
+  resolveWhere(
+    filter: EachFilter,
+    resolution: Resolution,
+    options?: EachOptions & { force?: boolean },
+  ): Promise<SaidReport>
+  /** The same for dead requests, which are taken back into the queue. */
+  retryWhere(filter: EachFilter, options?: EachOptions): Promise<SaidReport>
+  /** Makes an orphan the task of its request; the task that this had becomes the orphan. `ifVersion` is the request's. */
+  adoptOrphan(orphanId: number, options?: WordOptions): Promise<OrphanResult>
+  /** A person has dealt with the orphan: it is listed no more, and its request may be purged. */
+  dismissOrphan(orphanId: number, options?: Omit<WordOptions, 'ifVersion'>): Promise<OrphanResult>
   /** Ends a queued request; one in doubt is looked up first, and its task is canceled where the target says how. */
   cancel(requestId: number, options?: WordOptions): Promise<OperatorResult>
   /** No worker calls the target until `resume`; lookups go on. */

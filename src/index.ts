@@ -1,5 +1,14 @@
 // Public API: every export is named here.
-export type { Onceish, OpenConfig, OpenSettings, OpenTargets, RequestOf, WordOptions, WorkOptions } from './api.ts'
+export type {
+  EachOptions,
+  Onceish,
+  OpenConfig,
+  OpenSettings,
+  OpenTargets,
+  RequestOf,
+  WordOptions,
+  WorkOptions,
+} from './api.ts'
 export type {
   CodeTarget,
   CodeTargetOptions,
@@ -61,16 +70,24 @@ export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
 export type { EnqueueRequest } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
+export type { Outlook, RequestStory } from './recovery/outlook.ts'
+export type { LadderStep } from './recovery/reconcile.ts'
 export type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
+export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { StoreOrigin } from './store/origin.ts'
 export type { CallerConnection } from './store/store.ts'
+export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
   EventView,
+  ListedOrphan,
   OperatorResult,
+  OrphanResult,
   OrphanView,
+  Pause,
   RequestDetail,
   RequestEvent,
+  RequestFilter,
   RequestView,
   Resolution,
   StoreFacts,

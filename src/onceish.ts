@@ -1,7 +1,7 @@
 // Composition root: a config becomes a store, targets and services. It owns no logic.
-import type { Onceish, OpenConfig, OpenOptions, OpenTargets, WordOptions, WorkOptions } from './api.ts'
+import type { EachOptions, Onceish, OpenConfig, OpenOptions, OpenTargets, WordOptions, WorkOptions } from './api.ts'
 import type { Config } from './config/config.ts'
-import { assertEnvSet, readEnvironment } from './config/environment.ts'
+import { assertEnvSet, neededEnv, readEnvironment } from './config/environment.ts'
 import { configInCode, type GivenTarget, type PayloadsOf } from './config/in-code.ts'
 import { parseConfig } from './config/options.ts'
 import { createPrepare } from './consumer/prepare.ts'
@@ -16,12 +16,15 @@ import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
 import type { RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
+import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
 import { declareMoved, declareRestored } from './recovery/restored.ts'
+import { type EachFilter, type SaidReport, sayToEach } from './recovery/say-to-each.ts'
 import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
 import type { Store, StoreProbe } from './store/store.ts'
+import type { Saying } from './store/views.ts'
 import { createTargetRegistry } from './target/registry.ts'
 import type { Target } from './target/target.ts'
 import { watchCommits } from './watch/commits.ts'
@@ -82,11 +85,13 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     schemaOf: (target) => (Object.hasOwn(config.payloads, target) ? config.payloads[target] : undefined),
   }
   const latestNow = latestWall(clock)
+  const windowClock = async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt })
+  const withOutlook = createOutlook({ registry, now, latestNow })
   const reconcile = createReconciler({
     registry,
     watch: createSettleWatch(clock),
     clock,
-    windowClock: async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt }),
+    windowClock,
     leaseMs: config.worker.leaseMs,
     random,
   })
@@ -145,6 +150,18 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     })
   }
 
+  async function sayToMany(filter: EachFilter, saying: Saying, said: EachOptions): Promise<SaidReport> {
+    const { ifVersion, ...spoken } = word(said)
+    if (ifVersion !== null && filter.ids?.length !== 1)
+      throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
+    if (saying.word === 'resolve' && saying.resolution.kind === 'task_id' && filter.ids?.length !== 1)
+      throw new OnceishError('USAGE', 'a task is that of one request: give one id')
+    if (saying.word === 'resolve' && !['held', 'unknown', undefined].includes(filter.state))
+      throw new OnceishError('USAGE', `${filter.state} requests are not in doubt: state is held or unknown`)
+    const { dryRun = false, onEach } = said
+    return sayToEach(store, filter, { saying, word: spoken, ifVersion, dryRun, policyOf, onEach })
+  }
+
   async function close(): Promise<void> {
     isClosing = true
     await Promise.allSettled([...workers].map((worker) => worker.stop()))
@@ -166,7 +183,10 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     startWorker: (work = {}) => start(work, true),
     startRecovery,
     recover: async (work) => startRecovery(work).done,
-    dryRun: () => dryRun(store, reconcile, new Map(registry.targets.map(({ name, version }) => [name, version])), now),
+    dryRun: () => {
+      const isAccountUnknown = (target: string) => neededEnv(config, [target]).some((name) => !env[name])
+      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now })
+    },
     origin: () => store.origin(),
     declareRestored: (restored = {}) =>
       declareRestored(
@@ -181,13 +201,21 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     declareMoved: () => declareMoved(store, { ...word(), location: config.store }),
     waitFor,
     events: (from) => feed.events(from),
-    get: (requestId) => store.get(requestId),
+    get: async (requestId) => {
+      const detail = await store.get(requestId)
+      return detail === null ? null : withOutlook(detail)
+    },
     list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),
     status: () => store.status(),
     retry: (requestId, said) => store.retry(requestId, word(said), policyOf),
     resolve: (requestId, resolution, said) =>
       store.resolve(requestId, resolution, word(said), { force: said?.force ?? false, policyOf }),
+    resolveWhere: (filter, resolution, { force = false, ...said } = {}) =>
+      sayToMany(filter, { word: 'resolve', resolution, force }, said),
+    retryWhere: (filter, said = {}) => sayToMany(filter, { word: 'retry' }, said),
+    adoptOrphan: (orphanId, said) => store.adoptOrphan(orphanId, word(said), policyOf),
+    dismissOrphan: (orphanId, said) => store.dismissOrphan(orphanId, word(said)),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),

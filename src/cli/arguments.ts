@@ -18,6 +18,16 @@ export function requestIds(text: string, before: number[] | undefined): number[]
   return [...(before ?? []), requestId(text)]
 }
 
+export function orphanId(text: string): number {
+  const id = Number(text)
+  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(id)) return id
+  throw new InvalidArgumentError('The id of an orphan is a positive whole number: "onceish orphans" shows it.')
+}
+
+export function orphanIds(text: string, before: number[] | undefined): number[] {
+  return [...(before ?? []), orphanId(text)]
+}
+
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const value = Number(text)

@@ -1,5 +1,6 @@
 // What in the store waits for a person, and the command to run next for each.
 import type { StoreStatus } from '../store/views.ts'
+import { quoted } from './context.ts'
 import { plural, relative, table } from './print.ts'
 
 export interface Attention {
@@ -11,6 +12,8 @@ export interface Attention {
   /** Rows, queued or in doubt, of targets that the config does not name. */
   readonly unroutable: number
   readonly unroutableTargets: readonly string[]
+  /** Of the whole store only; they need no person for work to go on. */
+  readonly orphans: number
 }
 
 /** @param served null: the whole store. */
@@ -26,6 +29,7 @@ export function attentionOf(
     pausedTargets: [] as string[],
     unroutable: 0,
     unroutableTargets: [] as string[],
+    orphans: served === null ? status.orphans : 0,
   }
   for (const [name, { states, paused }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
@@ -50,15 +54,16 @@ export function needsPerson({ held, dead, paused, unroutable }: Attention): bool
 
 /** Lines for people; none where nothing waits. */
 export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
-  const { held, dead, pausedTargets, unroutable, unroutableTargets } = attention
+  const { held, dead, pausedTargets, unroutable, unroutableTargets, orphans } = attention
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
-  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${name}`)])
+  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
+  if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {
     rows.push([
       `${plural(unroutable, 'row')} of targets that the config does not name (${unroutableTargets.join(', ')})`,
-      next(`list --target ${unroutableTargets[0] ?? ''}`),
+      next(`list --target ${quoted(unroutableTargets[0] ?? '')}`),
     ])
   }
   return rows.length === 0 ? [] : ['', table(['needs a person', 'next'], rows)]

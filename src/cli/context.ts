@@ -94,6 +94,7 @@ function nextCommand(words: string, { config, store }: GlobalOptions): string {
   return ['onceish', words, ...options].join(' ')
 }
 
-function quoted(text: string): string {
+/** As a shell takes it for one word. */
+export function quoted(text: string): string {
   return /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 }

@@ -20,6 +20,7 @@ export const ERROR_CODES = {
   BACKUP_UNVERIFIED: { exit: 1 },
   LOGICAL_HASH_CONFLICT: { exit: 1 },
   REQUEST_NOT_FOUND: { exit: 1 },
+  ORPHAN_NOT_FOUND: { exit: 1 },
   STATE_REFUSED: { exit: 1 },
   VERSION_CHANGED: { exit: 1 },
   STORE_NOT_FOUND: { exit: 1 },

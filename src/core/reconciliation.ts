@@ -107,13 +107,16 @@ function holdRow(reason: string, evidence: Evidence | null): Transition {
   })
 }
 
+const TOLD_ROUNDS = 100
+
 export function later(
   row: TaskState,
   verdict: { at: number; reason: string; missCounted: boolean; evidence: Evidence | null },
   now: number,
 ): Transition {
   const misses = row.misses + (verdict.missCounted ? 1 : 0)
-  const isNews = verdict.missCounted || verdict.reason !== row.reason
+  // A lookup that wavers for a day must not fill the disk: the rounds are counted, and the row keeps the last.
+  const isNews = verdict.missCounted || (verdict.reason !== row.reason && row.backoffStep < TOLD_ROUNDS)
   return transition('unknown', {
     patch: {
       ...RELEASED,

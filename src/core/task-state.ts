@@ -30,10 +30,11 @@ export const TRANSITIONS: Readonly<Record<StoredState, readonly StoredState[]>> 
   held: ['submitted', 'unknown', 'queued', 'dead', 'canceled'],
   submitted: ['succeeded', 'failed', 'expired', 'lost'],
   succeeded: [],
-  failed: [],
-  expired: [],
-  lost: [],
-  dead: ['queued', 'canceled'],
+  // By a person's word only, who has an orphan adopted instead.
+  failed: ['submitted'],
+  expired: ['submitted'],
+  lost: ['submitted'],
+  dead: ['queued', 'canceled', 'submitted'],
   canceled: [],
 }
 

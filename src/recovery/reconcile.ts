@@ -39,6 +39,19 @@ export interface ReconcileRequest {
   readonly signal?: AbortSignal
   /** Lookups are asked, nothing else is done. */
   readonly isDryRun?: boolean
+  /** Credentials are not known here: the account is taken for the same. */
+  readonly isAccountUnknown?: boolean
+  /** Told of each rung as it is climbed. */
+  readonly onStep?: (step: LadderStep) => void
+}
+
+/** One rung of the ladder, as it was climbed. */
+export interface LadderStep {
+  readonly rung: 'lookup' | 'replay' | 'hold'
+  /** It decides, may still decide later, or leads to the next. */
+  readonly came: 'decided' | 'pending' | 'next'
+  /** A short stable word. */
+  readonly why: string
 }
 
 /** After this many rounds, a replay inside its window is a better question than one more lookup that proves nothing. */
@@ -69,7 +82,7 @@ export function createReconciler(options: ReconcilerOptions) {
         target: frozen,
         prepared,
         input: lookupInput(row, investigation.payload, prepared),
-        isSameOrigin: (present ?? frozen).sameOrigin(prepared),
+        isSameOrigin: asked.isAccountUnknown === true || (present ?? frozen).sameOrigin(prepared),
         windowClock: await options.windowClock(),
         asked,
       }
@@ -92,10 +105,12 @@ export function createReconciler(options: ReconcilerOptions) {
     for (const rung of policy.recovery) {
       if (rung === 'hold') break
       const step = rung === 'lookup' ? await lookupRung(current) : replayRung(current)
+      current.asked.onStep?.({ rung, came: step.kind, why: whyOf(step) })
       if (step.kind === 'decided') return step.verdict
       if (step.kind === 'pending') return isPastDeadline(row, policy, clock.wallNow()) ? hold('deadline') : step.verdict
       why = step.why
     }
+    current.asked.onStep?.({ rung: 'hold', came: 'decided', why })
     return hold(why)
   }
 
@@ -221,6 +236,11 @@ type Step =
   /** This rung may still decide: ask again then, until the deadline. */
   | { readonly kind: 'pending'; readonly verdict: ReconciliationVerdict }
   | { readonly kind: 'next'; readonly why: string }
+
+function whyOf(step: Step): string {
+  if (step.kind === 'next') return step.why
+  return step.verdict.kind === 'adopt' ? 'found' : step.verdict.reason
+}
 
 const decided = (verdict: ReconciliationVerdict): Step => ({ kind: 'decided', verdict })
 const pending = (verdict: ReconciliationVerdict): Step => ({ kind: 'pending', verdict })

@@ -17,12 +17,16 @@ import type {
 } from './upkeep.ts'
 import type {
   EventView,
+  ListedOrphan,
   OperatorResult,
   OperatorWord,
-  OrphanView,
-  RequestDetail,
+  OrphanResult,
+  RequestFilter,
   RequestView,
   Resolution,
+  Saying,
+  SeenRequest,
+  StoredRequest,
   StoreFacts,
   StoreStatus,
 } from './views.ts'
@@ -77,6 +81,7 @@ export type Commit =
   | 'retry'
   | 'resolve'
   | 'cancel'
+  | 'orphan'
   | 'purge'
   | 'pause'
   | 'resume'
@@ -133,20 +138,16 @@ export interface Store {
   /** Ends the leases of investigations and trackings that this worker life will not finish. */
   releaseChecks(worker: WorkerLife, now: number): Promise<void>
 
-  get(requestId: number): Promise<RequestDetail | null>
-  list(filter: {
-    state?: RequestState
-    target?: string
-    limit: number
-    afterId?: number
-  }): Promise<readonly RequestView[]>
+  get(requestId: number): Promise<StoredRequest | null>
+  /** In the order of ids. */
+  list(filter: RequestFilter): Promise<readonly RequestView[]>
   /** Of each request that is there, in no order. */
   viewsOf(requestIds: readonly number[]): Promise<readonly RequestView[]>
   /** In the order of their commits. */
   eventsAfter(eventId: number, limit: number): Promise<readonly EventView[]>
   /** 0 where nothing was ever written. */
   lastEventId(): Promise<number>
-  orphans(limit: number): Promise<readonly OrphanView[]>
+  orphans(limit: number): Promise<readonly ListedOrphan[]>
   status(): Promise<StoreStatus>
   /** `claimedBefore`: younger calls of other workers are theirs to end. */
   drainStatus(targets: readonly string[], horizonAt: number, claimedBefore: number): Promise<DrainStatus>
@@ -165,7 +166,25 @@ export interface Store {
     word: OperatorWord,
     options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
   ): Promise<OperatorResult>
+  /**
+   * One word for many, in one transaction and in their order; a row that has changed since it was seen is refused, and the others
+   * go on. `dryRun`: what it would come to, and nothing is written.
+   */
+  sayToEach(
+    seen: readonly SeenRequest[],
+    saying: Saying,
+    word: Omit<OperatorWord, 'ifVersion'>,
+    options: { dryRun: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  ): Promise<readonly OperatorResult[]>
   cancel(requestId: number, word: OperatorWord): Promise<OperatorResult>
+  /** The orphan becomes its request's task, and the task that this had is the orphan. */
+  adoptOrphan(
+    orphanId: number,
+    word: OperatorWord,
+    policyOf: (target: string) => TargetPolicy | undefined,
+  ): Promise<OrphanResult>
+  /** A person has dealt with it. */
+  dismissOrphan(orphanId: number, word: OperatorWord): Promise<OrphanResult>
   pause(target: string, reason: string | null, actor: string, now: number): Promise<void>
   /** @returns false where it was not paused. */
   resume(target: string, actor: string, now: number): Promise<boolean>

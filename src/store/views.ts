@@ -3,6 +3,7 @@ import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { TimeLineEntry } from './time-line.ts'
 
 /** One request in short. Instants are UTC epoch ms. */
 export interface RequestView {
@@ -24,10 +25,25 @@ export interface RequestView {
   readonly dueAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
-  /** Why it is held, dead or waiting: a short stable word. */
+  /** Of `unknown` and `held` requests; else null. */
+  readonly inDoubtSince: number | null
+  /** Why it is held, dead or waiting: a short stable word. Null while it is called. */
   readonly reason: string | null
-  /** The same for people, with what the last call met. */
+  /** The same with what the last call met. */
   readonly lastError: string | null
+  /** The words of `resolve` that fit a request in doubt as it is; else none. */
+  readonly resolutions: readonly Resolution['kind'][]
+}
+
+/** Which requests are listed. */
+export interface RequestFilter {
+  readonly state?: RequestState
+  readonly target?: string
+  /** As `RequestView.reason` has it. */
+  readonly reason?: string
+  readonly limit: number
+  /** Only those with larger ids. */
+  readonly afterId?: number
 }
 
 /** One line of a time line: every change but the plain success is one. */
@@ -60,7 +76,26 @@ export interface RequestDetail extends RequestView {
   /** The frozen call, while the request is in doubt. */
   readonly prepared: PreparedCall | null
   readonly events: readonly EventView[]
+  /** The whole story, the plain success included. */
+  readonly timeLine: readonly TimeLineEntry[]
   readonly orphans: readonly OrphanView[]
+  /** Of its target; null where it is open. */
+  readonly pause: Pause | null
+}
+
+/** With what its outlook is judged by, of the same instant. */
+export interface StoredRequest extends RequestDetail {
+  /** That its call was made with. */
+  readonly description: string | null
+  readonly highWaterAt: number
+}
+
+/** Why a target is not called. */
+export interface Pause {
+  /** Epoch ms. */
+  readonly at: number
+  readonly by: string | null
+  readonly reason: string | null
 }
 
 /** A task that an API made beyond the one that its request was settled on. */
@@ -74,6 +109,22 @@ export interface OrphanView {
   readonly foundAt: number
   readonly evidence: Evidence | null
 }
+
+/** An orphan with the request that it is beyond; null where that was purged. */
+export interface ListedOrphan extends OrphanView {
+  readonly request: RequestView | null
+}
+
+/** How a person's word on an orphan ended; nothing was written but where it is `applied`. */
+export type OrphanResult =
+  /** It is none any more; its request as it is now. */
+  | { readonly kind: 'applied'; readonly orphan: ListedOrphan }
+  /** Dealt with before. */
+  | { readonly kind: 'unchanged' }
+  | { readonly kind: 'not_found' }
+  /** `why` is one clause for people. */
+  | { readonly kind: 'refused'; readonly orphan: ListedOrphan; readonly why: string }
+  | { readonly kind: 'version_changed'; readonly orphan: ListedOrphan }
 
 /** One target in numbers. */
 export interface TargetStatus {
@@ -93,6 +144,8 @@ export interface StoreStatus {
   readonly oldestReady: number | null
   /** Epoch ms since which the oldest request is in doubt. */
   readonly oldestUnknown: number | null
+  /** Tasks beyond those that requests were settled on, not dealt with. */
+  readonly orphans: number
 }
 
 /** How a person's word ended; nothing was written but where it is `applied`. */
@@ -123,6 +176,17 @@ export interface OperatorWord {
   /** The version that the person saw; null: whatever it is now. */
   readonly ifVersion: number | null
 }
+
+/** One of many that a person's word is for, as it was when it was looked at. */
+export interface SeenRequest {
+  readonly requestId: number
+  readonly version: number
+}
+
+/** A person's word that many requests can be given. */
+export type Saying =
+  | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
+  | { readonly word: 'retry' }
 
 /** What a store says of itself. */
 export interface StoreFacts {

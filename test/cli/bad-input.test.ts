@@ -114,17 +114,18 @@ describe('the target', () => {
     expectRefusal(await cli(['list', '--target', 'mesages']), 1, 'TARGET_UNKNOWN')
   })
 
-  test.each([['work', '--drain'], ['recover'], ['recover', '--dry-run']])(
-    'an unset $env name stops %s %s',
-    async (...args) => {
-      const header = { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" }
-      const { cli, database } = workspace(configFor(NOWHERE, { targets: { renders: { submit: { headers: header } } } }))
-      const refused = await cli([...args, '--json'])
-      expectRefusal(refused, 2, 'ENV_MISSING')
-      expect(refused.stderr).toContain('ONCEISH_TEST_UNSET')
-      expect(existsSync(database)).toBe(false)
-    },
-  )
+  test.each([
+    ['renders', 'work', '--drain'],
+    ['renders', 'recover'],
+    ['parcels', 'recover', '--dry-run'],
+  ])('an unset $env name of %s stops %s %s', async (target, ...args) => {
+    const header = { authorization: "{% 'Bearer ' & $env.ONCEISH_TEST_UNSET %}" }
+    const { cli, database } = workspace(configFor(NOWHERE, { targets: { [target]: { submit: { headers: header } } } }))
+    const refused = await cli([...args, '--json'])
+    expectRefusal(refused, 2, 'ENV_MISSING')
+    expect(refused.stderr).toContain('ONCEISH_TEST_UNSET')
+    expect(existsSync(database)).toBe(false)
+  })
 
   test('an unset $env name of a target that is not served stops nobody', async () => {
     const header = { authorization: '{% $env.ONCEISH_TEST_UNSET %}' }

@@ -84,6 +84,7 @@ describe('status', () => {
       held: 0,
       dead: 0,
       unroutable: 1,
+      orphans: 0,
     })
   })
 
@@ -132,7 +133,7 @@ describe('list and show', () => {
       events: [{ kind: 'canceled', actor: expect.stringMatching(/^cli:/), reason: 'ordered twice' }],
     })
     expect((await cli(['show', '1'])).stdout).toMatch(
-      /time line:[\s\S]*canceled +queued -> canceled[\s\S]*ordered twice/,
+      /time line:\n.*\n.*enqueued +ready.*\n.*canceled +ready -> canceled +.*"ordered twice"/,
     )
   })
 

@@ -46,7 +46,7 @@ function factsOf(given: Given): DoctorFacts {
     fileSystemType: 0xef53,
     freeBytes: 2 ** 34,
   }
-  const status = { states: {}, targets: {}, oldestReady: null, oldestUnknown: null, ...given.status }
+  const status = { states: {}, targets: {}, oldestReady: null, oldestUnknown: null, orphans: 0, ...given.status }
   const database: DatabaseFacts = {
     schemaVersion: 2,
     knownSchemaVersion: 2,

@@ -1,30 +1,35 @@
 import type { Command } from 'commander'
+import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
-import { type Context, requireTarget, withExistingStore } from '../context.ts'
-import { plural, print, printJson, relative, shorten, table } from '../print.ts'
+import { type Context, quoted, requireTarget, withExistingStore } from '../context.ts'
+import { nextActions } from '../next-actions.ts'
+import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
 
 interface ListOptions {
   readonly state?: RequestState
   readonly target?: string
+  readonly reason?: string
   readonly limit?: number
 }
 
 export function addList(program: Command): void {
   program
     .command('list')
-    .description('requests in the order of their ids')
+    .description('requests in the order of their ids; of held ones why, since when, and what to do next')
     .option('--state <state>', `only these: ${REQUEST_STATES.join(', ')}`, oneOf(REQUEST_STATES))
     .option('--target <name>', 'only those of this target', nonEmpty)
+    .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
     .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
-    .addHelpText('after', example('onceish list --state held --target transcribe'))
-    .action(({ state, target, limit }: ListOptions, command: Command) =>
+    .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
+    .action((filter: ListOptions, command: Command) =>
       withExistingStore(command, async (context) => {
-        const { once, isJson } = context
-        if (target !== undefined) await requireSeen(context, target)
-        const views = await once.list({ ...(state && { state }), ...(target && { target }), ...(limit && { limit }) })
-        if (isJson) for (const view of views) printJson(view)
+        const { once, isJson, next } = context
+        if (filter.target !== undefined) await requireSeen(context, filter.target)
+        const views = await once.list({ ...filter })
+        const jsonOf = (view: RequestView) => ({ ...view, next: nextActions(view).map(({ words }) => next(words)) })
+        if (isJson) for (const view of views) printJson(jsonOf(view))
         else if (views.length === 0) print('no requests')
         else printViews(views, context)
       }),
@@ -37,24 +42,33 @@ export async function requireSeen({ once, config }: Context, target: string): Pr
   if (rows.length === 0) requireTarget(config, target)
 }
 
-function printViews(views: readonly RequestView[], { next }: Context): void {
+function printViews(views: readonly RequestView[], context: Context): void {
   const now = Date.now()
+  const hasDoubt = views.some(({ inDoubtSince }) => inDoubtSince !== null)
   print(
     table(
-      ['request', 'target', 'state', 'task', 'priority', 'attempts', 'changed', 'due', 'why'],
-      views.map((view) => row(view, now)),
+      [
+        'request',
+        'target',
+        'state',
+        'task',
+        'priority',
+        'attempts',
+        'changed',
+        ...(hasDoubt ? ['in doubt'] : []),
+        'due',
+        'why',
+      ],
+      views.map((view) => row(view, now, hasDoubt)),
     ),
   )
   print(plural(views.length, 'request'))
   const held = views.filter(({ state }) => state === 'held')
-  if (held.length === 0) return
-  print('', 'Held requests wait for your word: look with "onceish show ID", then add to its line')
-  print('  --task-id T (it happened), --not-executed (it did not), --retry-accepting-duplicates, or --abandon', '')
-  print(...held.map(({ requestId, version }) => `  ${next(`resolve ${requestId} --if-version ${version}`)}`))
+  if (held.length > 0) printHeld(held, context)
 }
 
-function row(view: RequestView, now: number) {
-  const { requestId, target, state, taskId, priority, attempts, updatedAt, dueAt, lastError } = view
+function row(view: RequestView, now: number, hasDoubt: boolean) {
+  const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, lastError } = view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
   return [
     requestId,
@@ -64,7 +78,45 @@ function row(view: RequestView, now: number) {
     priority,
     attempts,
     relative(updatedAt, now),
+    ...(hasDoubt ? [relative(inDoubtSince, now)] : []),
     due,
     shorten(lastError, 60),
   ]
+}
+
+/** What was held for one reason is mostly judged alike: the reason is said once, and then the words for each, or for all. */
+function printHeld(held: readonly RequestView[], { next }: Context): void {
+  print('', 'Held requests wait for your word; "onceish show ID" has the evidence.')
+  for (const alike of groupsOf(held)) {
+    const { target, reason, resolutions } = alike[0] as RequestView
+    const ids = alike.length === 1 ? '' : ` (${alike.length})`
+    print('', escapeControls(`${target}${ids}, ${reason}: ${sayReason(reason ?? '')}`))
+    for (const view of alike.slice(0, SHOWN_EACH)) {
+      const rows = nextActions(view).map(({ words, when }) => [next(words), when])
+      print(
+        table(['', ''], rows)
+          .replace(/^\s*\n/, '')
+          .replaceAll(/^/gm, '  '),
+      )
+    }
+    if (alike.length > SHOWN_EACH) print(`  and ${alike.length - SHOWN_EACH} more, in --json too`)
+    if (alike.length > 1) {
+      const [, word = 'abandon'] = resolutions
+      const all = `resolve --target ${quoted(target)} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
+      print('', `  all of them at once, first without changing anything:`, `  ${next(all)}`)
+    }
+  }
+}
+
+const SHOWN_EACH = 10
+
+function groupsOf(held: readonly RequestView[]): readonly (readonly RequestView[])[] {
+  const groups = new Map<string, RequestView[]>()
+  for (const view of held) {
+    const id = JSON.stringify([view.target, view.reason])
+    const group = groups.get(id)
+    if (group === undefined) groups.set(id, [view])
+    else group.push(view)
+  }
+  return [...groups.values()]
 }

@@ -1,4 +1,6 @@
 import type { Command } from 'commander'
+import type { Config } from '../../config/config.ts'
+import type { CareDefinition } from '../../config/target-definition.ts'
 import type { DryRunLine } from '../../recovery/dry-run.ts'
 import { example, horizon } from '../arguments.ts'
 import { type Context, readSettings, requireServed, withStore } from '../context.ts'
@@ -28,7 +30,7 @@ export function addRecover(program: Command): void {
       const { dryRun, drainHorizon } = options
       checkStoreWord(options)
       const settings = await readSettings(command)
-      const served = requireServed(settings.config, undefined)
+      const served = requireServed(settings.config, dryRun ? lookedUp(settings.config) : undefined)
       const work = drainHorizon === undefined ? {} : { drain: { horizonMs: drainHorizon } }
       await withStore(settings, { create: false }, async (context) => {
         if (dryRun) return options.restored ? tryStoreWord(context, options) : printDryRun(context)
@@ -43,6 +45,12 @@ export function addRecover(program: Command): void {
     })
 }
 
+/** A dry run calls nothing else. */
+function lookedUp({ targets }: Config): string[] {
+  const isLookedUp = ({ lookup, recovery }: CareDefinition) => lookup !== null && recovery.includes('lookup')
+  return Object.values(targets).flatMap((target) => (isLookedUp(target) ? [target.name] : []))
+}
+
 async function printDryRun({ once, isJson }: Context): Promise<void> {
   const lines: DryRunLine[] = []
   for await (const line of once.dryRun()) {
@@ -54,11 +62,19 @@ async function printDryRun({ once, isJson }: Context): Promise<void> {
 
 function dryRunTable(lines: readonly DryRunLine[]): string {
   const now = Date.now()
+  const hasWindow = lines.some(({ windowClosesAt }) => windowClosesAt !== null)
   return table(
-    ['request', 'target', 'state', 'would', 'why', 'next at'],
+    ['request', 'target', 'state', 'would', 'rung', 'next', ...(hasWindow ? ['window closes'] : []), 'why'],
     lines.map((line) => {
-      const { requestId, target, state, would, why, nextAt } = line
-      return [requestId, target, state, would, why, relative(nextAt, now) ?? 'now']
+      const { requestId, target, state, would, rung, says, windowClosesAt } = line
+      const window = hasWindow ? [relative(windowClosesAt, now)] : []
+      return [requestId, target, state, would, rung, relative(nextOf(line, now), now), ...window, says]
     }),
   )
+}
+
+/** What would be done at once is done when a worker that runs looks into it, or by `recover` then. */
+function nextOf({ nextAt, checkAt, would }: DryRunLine, now: number): number | null {
+  if (nextAt !== null || would === 'wait') return nextAt
+  return Math.max(checkAt ?? now, now)
 }

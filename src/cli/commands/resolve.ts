@@ -1,58 +1,77 @@
 import { type Command, InvalidArgumentError } from 'commander'
-import type { WordOptions } from '../../api.ts'
 import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
 import type { Resolution } from '../../store/views.ts'
-import { example, nonEmpty, requestId, usage, wholeNumber } from '../arguments.ts'
+import { example, nonEmpty, oneOf, requestIds, usage, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
+import { addEachOptions, type FilterFlags, runForEach, type WordFlags, wordOf } from '../say-to-each.ts'
 
-interface ResolveOptions extends WordOptions {
+interface ResolveOptions extends FilterFlags, WordFlags {
   readonly taskId?: string
   readonly notExecuted?: true
   readonly retryAcceptingDuplicates?: true
   readonly abandon?: true
+  readonly state?: (typeof DOUBT)[number]
+  readonly ifVersion?: number
   readonly force?: true
 }
 
+const DOUBT = ['held', 'unknown'] as const
+
 export function addResolve(program: Command): void {
-  program
+  const command = program
     .command('resolve')
     .description(
-      "a person's word on a request in doubt: exactly one of --task-id, --not-executed, --retry-accepting-duplicates, --abandon",
+      "a person's word on requests in doubt: exactly one of --task-id, --not-executed, --retry-accepting-duplicates, --abandon; for those named, or all held ones that fit --target, --reason, --state",
     )
-    .argument('<id>', 'request id', requestId)
-    .option('--task-id <task>', 'it happened, and this is its id at the API', taskId)
+    .argument('[id...]', 'request ids', requestIds)
+    .option('--task-id <task>', 'it happened, and this is its id at the API (one request)', taskId)
     .option('--not-executed', 'it did not happen: call again, under the same key')
     .option('--retry-accepting-duplicates', 'call again as something new, even if it may have happened')
     .option('--abandon', 'give it up; that it is in doubt stays on record')
+    .option('--state <state>', 'those in this state: held (the default without ids) or unknown', oneOf(DOUBT))
     .option(
       '--if-version <n>',
-      'refuse when it has changed since you saw this version',
+      'refuse when it has changed since you saw this version (one request)',
       wholeNumber(0, Number.MAX_SAFE_INTEGER),
     )
-    .option('--actor <name>', 'whose word it is', nonEmpty)
-    .option('--note <text>', 'kept with the event')
     .option('--force', 'do not wait until the last call can surely not land any more')
+  addEachOptions(command)
     .addHelpText(
       'after',
       example(
         'onceish resolve 17 --task-id job_8f3a --if-version 4 --note "seen in their dashboard"',
-        'onceish resolve 17 --not-executed',
+        'onceish resolve --target messages --reason opaque --not-executed --dry-run',
       ),
     )
-    .action(async (id: number, options: ResolveOptions, command: Command) => {
+    .action(async (given: number[], options: ResolveOptions, self: Command) => {
+      const ids = given.length === 0 ? undefined : given
       const resolution = resolutionOf(options)
-      const { actor, note, ifVersion, force = false } = options
-      const word = {
-        ...(actor && { actor }),
-        ...(note && { note }),
-        ...(ifVersion !== undefined && { ifVersion }),
-        force,
-      }
-      await withExistingStore(command, async ({ once, isJson }) => {
-        const result = await once.resolve(id, resolution, word)
-        assertApplied(id, result)
-        printApplied(result, isJson)
+      const { target, reason, state, ifVersion, force = false } = options
+      const isFiltered = target !== undefined || reason !== undefined || state !== undefined
+      if (ids === undefined && !isFiltered)
+        throw usage('say which requests: their ids, or --target, --reason, --state for all that fit')
+      const isOne = ids?.length === 1
+      if (!isOne && options.taskId !== undefined) throw usage('--task-id is of one request: give one id')
+      if (!isOne && ifVersion !== undefined) throw usage('--if-version is of one request: give one id')
+      const word = { ...wordOf(options), ...(ifVersion !== undefined && { ifVersion }), force }
+      await withExistingStore(self, async (context) => {
+        const [only] = ids ?? []
+        if (only !== undefined && isOne && !isFiltered && !word.dryRun) {
+          const result = await context.once.resolve(only, resolution, word)
+          assertApplied(only, result)
+          printApplied(result, context.isJson)
+          return
+        }
+        const filter = {
+          ...(ids && { ids }),
+          ...(target && { target }),
+          ...(reason && { reason }),
+          ...(state && { state }),
+        }
+        await runForEach(context, filter, (onEach) =>
+          context.once.resolveWhere(filter, resolution, { ...word, onEach }),
+        )
       })
     })
 }

@@ -1,18 +1,35 @@
 import type { Command } from 'commander'
-import { example, requestIds } from '../arguments.ts'
+import { example, requestIds, usage } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { tellEach } from '../operator-result.ts'
+import { addEachOptions, type FilterFlags, runForEach, type WordFlags, wordOf } from '../say-to-each.ts'
 
 export function addRetry(program: Command): void {
-  program
+  const command = program
     .command('retry')
-    .description('queue dead requests again, with a fresh retry budget; refuses a request in doubt')
-    .argument('<id...>', 'request ids', requestIds)
-    .option('--note <text>', 'kept with the event')
-    .addHelpText('after', example('onceish retry 17 18 --note "the API is fixed"'))
-    .action((ids: number[], { note }: { note?: string }, command: Command) =>
-      withExistingStore(command, (context) =>
-        tellEach(context, ids, (id) => context.once.retry(id, note === undefined ? {} : { note })),
-      ),
+    .description(
+      'queue dead requests again, with a fresh retry budget: those named, or all dead ones that fit --target, --reason; refuses a request in doubt',
     )
+    .argument('[id...]', 'request ids', requestIds)
+  addEachOptions(command)
+    .addHelpText(
+      'after',
+      example('onceish retry 17 18 --note "the API is fixed"', 'onceish retry --target messages --reason rejected'),
+    )
+    .action((given: number[], options: FilterFlags & WordFlags, self: Command) => {
+      const ids = given.length === 0 ? undefined : given
+      const { target, reason } = options
+      const isFiltered = target !== undefined || reason !== undefined
+      if (ids === undefined && !isFiltered)
+        throw usage('say which requests: their ids, or --target, --reason for all dead ones that fit')
+      const word = wordOf(options)
+      return withExistingStore(self, async (context) => {
+        if (ids !== undefined && !isFiltered && !word.dryRun) {
+          await tellEach(context, ids, (id) => context.once.retry(id, word))
+          return
+        }
+        const filter = { ...(ids && { ids }), ...(target && { target }), ...(reason && { reason }) }
+        await runForEach(context, filter, (onEach) => context.once.retryWhere(filter, { ...word, onEach }))
+      })
+    })
 }

@@ -1,8 +1,13 @@
 import type { Command } from 'commander'
 import type { Evidence } from '../../core/outcome.ts'
-import type { EventView, RequestDetail } from '../../store/views.ts'
+import { sayReason } from '../../core/reasons.ts'
+import type { RequestStory } from '../../recovery/outlook.ts'
+import type { TimeLineEntry } from '../../store/time-line.ts'
+import type { RequestDetail } from '../../store/views.ts'
 import { example, requestId } from '../arguments.ts'
-import { type Context, withExistingStore } from '../context.ts'
+import { type Context, quoted, withExistingStore } from '../context.ts'
+import { evidenceWords } from '../evidence.ts'
+import { type NextAction, nextActions } from '../next-actions.ts'
 import { notFound } from '../operator-result.ts'
 import { type Cell, fields, instant, print, printJson, relative, shorten, table } from '../print.ts'
 import { orphanTable } from './orphans.ts'
@@ -10,14 +15,15 @@ import { orphanTable } from './orphans.ts'
 export function addShow(program: Command): void {
   program
     .command('show')
-    .description('everything known of one request: state, evidence, time line, what can be done next')
+    .description('the whole story of one request: state, evidence, time line, what happens next, what can be done')
     .argument('<id>', 'request id', requestId)
     .addHelpText('after', example('onceish show 17'))
     .action((id: number, _options: object, command: Command) =>
       withExistingStore(command, async (context) => {
         const detail = await context.once.get(id)
         if (detail === null) throw notFound(id)
-        if (context.isJson) printJson(detail)
+        const next = allActions(detail).map(({ words }) => context.next(words))
+        if (context.isJson) printJson({ ...detail, next })
         else printDetail(detail, context)
       }),
     )
@@ -25,24 +31,17 @@ export function addShow(program: Command): void {
 
 const PAYLOAD_CHARS = 2000
 
-function printDetail(detail: RequestDetail, context: Context): void {
+function printDetail(detail: RequestStory, context: Context): void {
   const now = Date.now()
   print(fields(present([...facts(detail, now), ...attemptFacts(detail, now)])))
   if (detail.taskState?.evidence) section('evidence', fields(present(evidenceFacts(detail.taskState.evidence))))
   if (detail.prepared !== null) section('call', fields(callFacts(detail.prepared)))
   if (detail.payload !== null)
     section('payload', fields([['json', shorten(JSON.stringify(detail.payload), PAYLOAD_CHARS)]]))
-  if (detail.events.length > 0) section('time line', timeLine(detail.events))
+  section('time line', timeLine(detail.timeLine))
   if (detail.orphans.length > 0) section('orphans', orphanTable(detail.orphans))
-  const actions = nextActions(detail)
-  if (actions.length > 0)
-    section(
-      'next',
-      table(
-        ['command', 'when'],
-        actions.map(([words, when]) => [context.next(words), when]),
-      ),
-    )
+  const commands = commandsOf(detail, context)
+  section('next', [fields(present(outlookFacts(detail, now))), ...(commands === '' ? [] : ['', commands])].join('\n'))
 }
 
 function section(title: string, body: string): void {
@@ -61,7 +60,7 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['request', detail.requestId],
     ['target', detail.target],
     ['state', state],
-    ['why', detail.lastError],
+    ['why', whyWords(detail)],
     ['task id', detail.taskId],
     ['logical hash', detail.logicalHash],
     ['dedupe', dedupe],
@@ -73,6 +72,10 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['changed', at(detail.updatedAt, now)],
     ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
   ]
+}
+
+function whyWords({ reason, lastError }: RequestDetail): string | null {
+  return reason === null ? null : `${lastError}: ${sayReason(reason)}`
 }
 
 function attemptFacts({ taskState }: RequestDetail, now: number): Fact[] {
@@ -118,57 +121,82 @@ function callFacts({ method, url, body, fingerprint }: NonNullable<RequestDetail
 }
 
 /** Repeats, such as hundreds of attempts while an API is down, are one line. */
-function timeLine(events: readonly EventView[]): string {
-  const rows = runsOf(events).map(({ first, last, count }) => [
+function timeLine(entries: readonly TimeLineEntry[]): string {
+  const rows = runsOf(entries).map(({ first, last, times }) => [
     instant(first.at),
-    count === 1 ? first.kind : `${first.kind} x${count}`,
-    first.from === null || first.to === null ? null : `${first.from} -> ${first.to}`,
+    times === 1 ? first.kind : `${first.kind} x${times}`,
+    first.from === null ? first.to : `${first.from} -> ${first.to}`,
     first.attempt === last.attempt ? first.attempt : `${first.attempt}-${last.attempt}`,
     first.actor,
-    shorten(first.reason, 80),
+    shorten(saidBy(first), SAID_CHARS),
   ])
-  return table(['at', 'event', 'change', 'attempt', 'by', 'why'], rows)
+  return table(['at', 'event', 'state', 'attempt', 'by', 'what'], rows)
+}
+
+const SAID_CHARS = 240
+
+function saidBy({ said, key, fingerprint, kind, evidence, note }: TimeLineEntry): string {
+  const isCall = kind === 'replay' || kind === 'recall'
+  const call = isCall && key !== null ? `key ${key}${fingerprint === null ? '' : `, fingerprint ${fingerprint}`}` : ''
+  const told = [said, call].filter((words) => words !== '').join(', ')
+  const seen = evidence === null ? '' : `[${shorten(evidenceWords(evidence), SAID_CHARS / 2)}]`
+  const noted = note === null ? '' : `"${note}"`
+  return [told, seen, noted].filter((words) => words !== '').join(' ')
 }
 
 interface Run {
-  readonly first: EventView
-  readonly last: EventView
-  readonly count: number
+  readonly first: TimeLineEntry
+  readonly last: TimeLineEntry
+  readonly times: number
 }
 
-function runsOf(events: readonly EventView[]): Run[] {
+function runsOf(entries: readonly TimeLineEntry[]): Run[] {
   const runs: Run[] = []
-  for (const event of events) {
+  for (const entry of entries) {
     const run = runs.at(-1)
-    if (run !== undefined && isAlike(run.last, event))
-      runs[runs.length - 1] = { ...run, last: event, count: run.count + 1 }
-    else runs.push({ first: event, last: event, count: 1 })
+    if (run !== undefined && isAlike(run.last, entry))
+      runs[runs.length - 1] = { ...run, last: entry, times: run.times + entry.times }
+    else runs.push({ first: entry, last: entry, times: entry.times })
   }
   return runs
 }
 
-function isAlike(one: EventView, other: EventView): boolean {
-  return (['kind', 'from', 'to', 'actor', 'reason'] as const).every((name) => one[name] === other[name])
+function isAlike(one: TimeLineEntry, other: TimeLineEntry): boolean {
+  return (['kind', 'from', 'to', 'actor', 'reason', 'said', 'note'] as const).every((name) => one[name] === other[name])
 }
 
-function nextActions({ requestId: id, state, version, taskState }: RequestDetail): [words: string, when: string][] {
-  const resolve = `resolve ${id} --if-version ${version}`
-  if (state === 'held') {
-    return [
-      [`${resolve} --task-id TASK`, 'it happened: TASK is its id at the API'],
-      [
-        `${resolve} --not-executed`,
-        `it did not happen: it is called again${taskState?.idempotencyKey ? ', under the same key' : ''}`,
-      ],
-      [`${resolve} --retry-accepting-duplicates`, 'a second effect would do no harm: it is called again as new'],
-      [`${resolve} --abandon`, 'give it up, in doubt'],
-    ]
-  }
-  if (state === 'unknown') return [['recover --dry-run', 'what recovery would do, and why']]
-  if (state === 'dead' && !taskState?.abandoned)
-    return [
-      [`retry ${id}`, 'the cause is gone'],
-      [`cancel ${id}`, 'it is not wanted any more'],
-    ]
-  return []
+function outlookFacts({ outlook }: RequestStory, now: number): Fact[] {
+  const { by, step, at: when, why, windowClosesAt, deadlineAt } = outlook
+  return [
+    ['what', step === 'none' ? null : `${STEPS[step]}${by === 'worker' ? ', by a worker' : ''}`],
+    ['not before', at(when, now)],
+    ['why', why],
+    ['replay until', at(windowClosesAt, now)],
+    ['held at', at(deadlineAt, now)],
+  ]
+}
+
+const STEPS: Readonly<Record<Exclude<RequestStory['outlook']['step'], 'none'>, string>> = {
+  call: 'called',
+  wait: 'looked into when its lease is over',
+  lookup: 'looked up',
+  replay: 'replayed under its key',
+  hold: 'held',
+  cancel: 'canceled at the API',
+  ask: 'asked about',
+  resume: 'waits until its target is resumed',
+  word: 'waits for your word',
+}
+
+/** Those of its state, and those that its target and its orphans ask for. */
+function allActions(story: RequestStory): readonly NextAction[] {
+  const { outlook, target, orphans } = story
+  const resume = { words: `resume ${quoted(target)}`, when: 'the reason for the pause is gone' }
+  const look = { words: 'orphans', when: 'adopt one of its orphans, or dismiss them' }
+  return [...(outlook.step === 'resume' ? [resume] : []), ...nextActions(story), ...(orphans.length > 0 ? [look] : [])]
+}
+
+function commandsOf(story: RequestStory, { next }: Context): string {
+  const rows = allActions(story).map(({ words, when }) => [next(words), when])
+  return rows.length === 0 ? '' : table(['command', 'when'], rows)
 }

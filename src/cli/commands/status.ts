@@ -32,7 +32,8 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
 function toJson(status: StoreStatus, config: Config): object {
   const { states, oldestReady, oldestUnknown } = status
   const { held, dead, unroutable } = attentionOf(status, targetNames(config), null)
-  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, held, dead, unroutable }
+  const { orphans } = status
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, held, dead, unroutable, orphans }
 }
 
 function printStatus(status: StoreStatus, { config, next }: Context): void {
@@ -48,7 +49,10 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   print(table(['target', ...shown, 'remark'], rows))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
-  if (status.oldestUnknown !== null) print('', `oldest unknown: in doubt since ${relative(status.oldestUnknown, now)}`)
+  if (status.oldestUnknown !== null) {
+    const since = relative(status.oldestUnknown, now)
+    print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
+  }
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 

@@ -9,7 +9,7 @@ import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
 import { freeze, fromTaskState, logicalHashOf, type TaskStateRow, thaw } from './rows.ts'
-import { applyTransition, currentTaskState, type RequestRow } from './transitions.ts'
+import { applyTransition, askedSoFar, currentTaskState, type RequestRow } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** Requests that cannot be rendered fill no slot; this many of them end in one turn. */
@@ -162,7 +162,16 @@ export function claimUnknown(
     next.attempt,
     word.actor,
     decision.reason,
-    null,
+    JSON.stringify({
+      asked: askedSoFar(row),
+      call: {
+        claimedAt: word.now,
+        key: row.idempotencyKey,
+        fingerprint: thaw(stored.frozen, payload).fingerprint,
+        leaseOwner: owner,
+      },
+      ...(decision.how === 'recall' && { evidence: decision.patch.evidence }),
+    }),
   )
   return {
     requestId: row.requestId,

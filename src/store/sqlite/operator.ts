@@ -2,20 +2,40 @@
 // transaction.
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
+import { isKnownToHaveHappened } from '../../core/resolutions.ts'
 import { canceled, type Orphan, RELEASED, settleOn, type Transition, transition } from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import { quietMs } from '../../core/windows.ts'
-import type { OperatorResult, OperatorWord, RequestView, Resolution } from '../views.ts'
+import type { OperatorResult, OperatorWord, RequestView, Resolution, Saying, SeenRequest } from '../views.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, currentTaskState } from './transitions.ts'
 
 type Answer = Transition | 'unchanged' | { readonly refused: string }
 
+/** What it would come to is told by a dry run, which writes nothing. */
+type Said = OperatorWord & { readonly dryRun?: boolean }
+
+/** One word for many, each by the version that was seen. */
+export function sayToEach(
+  sql: Statements,
+  seen: readonly SeenRequest[],
+  saying: Saying,
+  word: Omit<OperatorWord, 'ifVersion'>,
+  options: { dryRun: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+): OperatorResult[] {
+  const { dryRun, policyOf } = options
+  return seen.map(({ requestId, version }) => {
+    const said = { ...word, ifVersion: version, dryRun }
+    if (saying.word === 'retry') return retry(sql, requestId, said, policyOf)
+    return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
+  })
+}
+
 export function retry(
   sql: Statements,
   requestId: number,
-  word: OperatorWord,
+  word: Said,
   policyOf: (target: string) => TargetPolicy | undefined,
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
@@ -36,7 +56,7 @@ export function resolve(
   sql: Statements,
   requestId: number,
   resolution: Resolution,
-  word: OperatorWord,
+  word: Said,
   options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
@@ -111,7 +131,7 @@ function resolveToQueue(
   const { policy, force, event } = options
   const accepting = resolution.kind === 'retry_accepting_duplicates'
   const orphan = knownTask(row)
-  if (!accepting && (orphan !== null || row.executed || row.olderAnswer !== null)) {
+  if (!accepting && isKnownToHaveHappened(row)) {
     return { refused: orphan === null ? 'an answer showed that it happened' : `it happened: task ${orphan.taskId}` }
   }
   const until = (row.endedAt ?? 0) + quietMs(policy)
@@ -158,7 +178,7 @@ function requestCancel(row: TaskState, word: OperatorWord): Answer {
 function change(
   sql: Statements,
   requestId: number,
-  word: OperatorWord,
+  word: Said,
   decide: (row: TaskState, view: RequestView) => Answer,
 ): OperatorResult {
   const view = requestView(sql, requestId)
@@ -170,6 +190,13 @@ function change(
   if (answer === 'unchanged') return { kind: 'unchanged', view }
   if (word.ifVersion !== null && view.version !== word.ifVersion) return { kind: 'version_changed', view }
   if ('refused' in answer) return { kind: 'refused', view, why: answer.refused }
+  if (word.dryRun) return { kind: 'applied', view: foreseen(view, answer, word.now) }
   applyTransition(sql, row, answer, { now: word.now, actor: word.actor })
   return { kind: 'applied', view: requestView(sql, requestId) ?? view }
+}
+
+/** The request as the transition would leave it, as far as a dry run tells. */
+function foreseen(view: RequestView, { to, patch, dueAt }: Transition, now: number): RequestView {
+  const state = to !== 'queued' ? to : (dueAt ?? now) > now ? 'scheduled' : 'ready'
+  return { ...view, state, taskId: patch.taskId === undefined ? view.taskId : patch.taskId }
 }

@@ -1,12 +1,15 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
+import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
+import { timeLineOf } from '../time-line.ts'
 import type {
   EventView,
   OrphanView,
-  RequestDetail,
+  RequestFilter,
   RequestView,
+  StoredRequest,
   StoreFacts,
   StoreStatus,
   TargetStatus,
@@ -30,6 +33,9 @@ interface OverviewRow {
   due_at: number | null
   created_at: number
   updated_at: number
+  unknown_since: number | null
+  executed: number
+  has_older_answer: number
   reason: string | null
   evidence: string | null
 }
@@ -63,6 +69,9 @@ export function requestViews(sql: Statements, requestIds: readonly number[]): Re
 
 function toView(row: OverviewRow): RequestView {
   const evidence = row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence)
+  const { state } = row
+  // What an earlier call came to says nothing of the one that runs now.
+  const reason = state === 'invoking' ? null : row.reason
   return {
     requestId: row.request_id,
     target: row.target,
@@ -77,30 +86,57 @@ function toView(row: OverviewRow): RequestView {
     dueAt: row.due_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    reason: row.reason,
-    lastError: row.reason === null ? null : describe(row.reason, evidence),
+    inDoubtSince: state === 'unknown' || state === 'held' ? (row.unknown_since ?? row.updated_at) : null,
+    reason,
+    lastError: reason === null ? null : describe(reason, evidence),
+    resolutions: resolutionsOf(row, reason),
   }
 }
 
+function resolutionsOf(row: OverviewRow, reason: string | null): readonly ResolutionKind[] {
+  if (row.state !== 'unknown' && row.state !== 'held') return []
+  const olderAnswer = row.has_older_answer === 1 ? true : null
+  return fittingResolutions({
+    state: row.state,
+    taskId: row.task_id,
+    executed: row.executed === 1,
+    olderAnswer,
+    reason,
+  })
+}
+
+/** A person's word, which no call has met since. */
+const OF_NO_CALL = /^(?:retried|resolved_\w+|canceled|abandoned)$/
+
 /** One line for a list: the reason, and what the API or the transport said. */
 function describe(reason: string, evidence: Evidence | null): string {
+  if (OF_NO_CALL.test(reason)) return reason
   const said = evidence?.error ?? (evidence?.status === undefined ? evidence?.note : `HTTP ${evidence.status}`) ?? null
   return said === null ? reason : `${reason}: ${said}`
 }
 
-export function requestDetail(sql: Statements, requestId: number): RequestDetail | null {
+export function requestDetail(sql: Statements, requestId: number): StoredRequest | null {
   const view = requestView(sql, requestId)
   if (view === null) return null
   const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
   const request = sql.request.get(requestId) as RequestRow | undefined
   const payload = request?.payload ?? (sql.keptPayload.get(requestId) as string | undefined)
+  const prepared = stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? '')
+  const taskState = stored === undefined ? null : toTaskState(stored)
+  const events = (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent)
+  const paused = sql.pauseOf.get(view.target) as TargetRow | undefined
   return {
     ...view,
     payload: payload === undefined ? null : (JSON.parse(payload) as unknown),
     dedupe: request?.dedupe ?? null,
-    taskState: stored === undefined ? null : toTaskState(stored),
-    prepared: stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? ''),
-    events: (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent),
+    taskState,
+    prepared,
+    description: (sql.description.get(view.target, taskState?.targetVersion ?? null) as string | undefined) ?? null,
+    highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
+    events,
+    timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
+    pause:
+      paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
   }
 }
@@ -135,7 +171,7 @@ export function toEvent(row: EventRow): EventView {
   }
 }
 
-interface OrphanRow {
+export interface OrphanRow {
   orphan_id: number
   request_id: number
   target: string
@@ -168,19 +204,19 @@ const SOURCES = {
     LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
 }
 
-export function listRequests(
-  db: Connection,
-  filter: { state?: RequestState; target?: string; limit: number; afterId?: number },
-): RequestView[] {
+/** States that an index keeps in the order of ids; said again, so that it is used. */
+const ATTENTION = ['unknown', 'held', 'dead', 'canceled']
+
+export function listRequests(db: Connection, filter: RequestFilter): RequestView[] {
   const queued = filter.state === 'ready' || filter.state === 'scheduled'
-  const source = queued
-    ? SOURCES[filter.state as 'ready' | 'scheduled']
-    : filter.state === undefined
-      ? SOURCES.all
-      : SOURCES.other
-  const id = 'COALESCE(requests.request_id, task_state.request_id)'
+  // Only what was called or decided has a reason.
+  const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
+  const source = queued ? SOURCES[filter.state as 'ready' | 'scheduled'] : isStored ? SOURCES.other : SOURCES.all
+  const id = isStored ? 'task_state.request_id' : 'COALESCE(requests.request_id, task_state.request_id)'
   const where = [`${id} > :after`]
   if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
+  if (ATTENTION.includes(filter.state ?? '')) where.push(`task_state.state IN ('${ATTENTION.join("', '")}')`)
+  if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
   const bound = filter.target === undefined ? filter.limit : -1
@@ -189,6 +225,7 @@ export function listRequests(
     after: filter.afterId ?? 0,
     state: filter.state,
     target: filter.target,
+    reason: filter.reason,
     limit: filter.limit,
     bound,
   }
@@ -223,6 +260,7 @@ export function storeStatus(sql: Statements): StoreStatus {
     targets,
     oldestReady: (sql.oldestReady.get() as number | null) ?? null,
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
+    orphans: sql.countOrphans.get() as number,
   }
 }
 

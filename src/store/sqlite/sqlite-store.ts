@@ -14,18 +14,10 @@ import { enqueueIn } from './enqueue-in.ts'
 import { doubtSlice } from './forgotten.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
-import { cancel, resolve, retry } from './operator.ts'
+import { cancel, resolve, retry, sayToEach } from './operator.ts'
+import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
-import {
-  type EventRow,
-  listRequests,
-  readFacts,
-  requestDetail,
-  requestViews,
-  storeStatus,
-  toEvent,
-  toOrphan,
-} from './queries.ts'
+import { type EventRow, listRequests, readFacts, requestDetail, requestViews, storeStatus, toEvent } from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
@@ -219,7 +211,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
     eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
     lastEventId: () => read(() => sql.lastEventId.get() as number),
-    orphans: (limit) => read(() => (sql.orphans.all(limit) as Parameters<typeof toOrphan>[0][]).map(toOrphan)),
+    orphans: (limit) => read(() => db.transaction(() => listOrphans(sql, limit))()),
     status: () => read(() => db.transaction(() => storeStatus(sql))()),
     drainStatus: (targets, horizonAt, claimedBefore) =>
       read(() => {
@@ -234,6 +226,12 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     retry: (requestId, word, policyOf) => change('retry', () => retry(sql, requestId, word, policyOf)),
     resolve: (requestId, resolution, word, options) =>
       change('resolve', () => resolve(sql, requestId, resolution, word, options)),
+    sayToEach: (seen, saying, word, { dryRun, policyOf }) => {
+      const say = () => sayToEach(sql, seen, saying, word, { dryRun, policyOf })
+      return dryRun ? read(() => db.transaction(say)()) : change(saying.word, say)
+    },
+    adoptOrphan: (orphanId, word, policyOf) => change('orphan', () => adoptOrphan(sql, orphanId, word, policyOf)),
+    dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
     cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
     pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>

@@ -35,6 +35,9 @@ export const OVERVIEW_COLUMNS = `
   requests.due_at,
   COALESCE(requests.created_at, task_state.created_at) AS created_at,
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
+  task_state.unknown_since,
+  COALESCE(task_state.executed, 0) AS executed,
+  task_state.older_answer IS NOT NULL AS has_older_answer,
   task_state.reason,
   task_state.evidence`
 
@@ -140,6 +143,8 @@ export const SQL = {
   insertTaskState: row(
     `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
   ),
+  // The sixth word of a frozen call is its account, the fifth the fingerprint.
+  fingerprint: value(`SELECT json_extract(frozen, '$[4]') FROM task_state WHERE request_id = ?`),
   setFrozen: row('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
   // A lease that has run out is nobody's any more, although nobody has said so yet.
   renewIfHeld: row(
@@ -236,6 +241,7 @@ export const SQL = {
   // targets
   pausedTargets: value('SELECT target FROM targets WHERE paused_at IS NOT NULL'),
   targetRows: row('SELECT * FROM targets ORDER BY target'),
+  pauseOf: row('SELECT paused_at, paused_by, pause_reason FROM targets WHERE target = ? AND paused_at IS NOT NULL'),
   pauseTarget: row(
     `INSERT INTO targets (target, paused_at, paused_by, pause_reason) VALUES (?, ?, ?, ?)
      ON CONFLICT (target) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
@@ -264,6 +270,11 @@ export const SQL = {
   eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
   orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
   orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
+  orphan: row('SELECT * FROM orphans WHERE orphan_id = ?'),
+  deleteOrphan: row('DELETE FROM orphans WHERE orphan_id = ?'),
+  // Ids below it were given to orphans, whether they are still there or not.
+  lastOrphanId: value(`SELECT seq FROM sqlite_sequence WHERE name = 'orphans'`),
+  countOrphans: value('SELECT COUNT(*) FROM orphans'),
   inDoubt: row(
     `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT ?`,
   ),

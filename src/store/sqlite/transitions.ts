@@ -1,8 +1,9 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
-import type { Orphan, Transition } from '../../core/settlement.ts'
+import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
+import type { Asked, CallFacts } from '../time-line.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -26,6 +27,7 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   const window = transition.raiseGeneration ? { generation: raiseGeneration(sql, row), startedAt: null } : {}
   const versioned = { state: to, version: row.version + 1, updatedAt: word.now }
   const next: TaskState = { ...row, ...transition.patch, ...window, ...versioned }
+  const event = transition.event && withContext(sql, row, next, transition.event)
   // Work is owed no more where the task is known.
   const isOver = to === 'submitted' || (to === 'canceled' && next.taskId !== null)
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
@@ -39,7 +41,7 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (isOver) deleteRequest(sql, row.requestId)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
-  if (transition.event !== null) noteEvent(sql, row, to, transition.event, word)
+  if (event !== null) noteEvent(sql, row, to, event, word)
   return next
 }
 
@@ -151,13 +153,31 @@ export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word
   noteEvent(sql, row, row.state, { kind: 'orphan', reason, detail: orphan }, word)
 }
 
-function noteEvent(
-  sql: Statements,
-  row: TaskState,
-  to: TaskState['state'],
-  event: { kind: string; reason: string | null; detail?: unknown },
-  word: Word,
-): void {
+/**
+ * What nobody could tell from the row any more, for the time line: the call that has ended, and how often it was looked into
+ * without anything new, which has no event of its own.
+ */
+function withContext(sql: Statements, row: TaskState, next: TaskState, event: EventDraft): EventDraft {
+  const detail = {
+    ...(event.detail as object | undefined),
+    ...(row.state === 'invoking' && { call: callFacts(sql, row) }),
+    ...(row.state === 'unknown' && { asked: askedSoFar(row) }),
+    ...(next.state === 'unknown' && { round: next.backoffStep }),
+  }
+  return Object.keys(detail).length === 0 ? event : { ...event, detail }
+}
+
+function callFacts(sql: Statements, row: TaskState): CallFacts {
+  const fingerprint = (sql.fingerprint.get(row.requestId) as string | null | undefined) ?? null
+  // The claim is the last that has changed a row whose call runs.
+  return { claimedAt: row.updatedAt, key: row.idempotencyKey, fingerprint, leaseOwner: row.leaseOwner }
+}
+
+export function askedSoFar({ backoffStep, updatedAt, reason }: TaskState): Asked {
+  return { round: backoffStep, lastAt: updatedAt, reason }
+}
+
+function noteEvent(sql: Statements, row: TaskState, to: TaskState['state'], event: EventDraft, word: Word): void {
   const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
   sql.insertEvent.run(
     row.requestId,

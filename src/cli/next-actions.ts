@@ -1,0 +1,57 @@
+// What a person can do next with one request, as the words of commands: ready to paste, but for TASK.
+import type { RequestView } from '../store/views.ts'
+
+export interface NextAction {
+  readonly words: string
+  /** When it is the right one. */
+  readonly when: string
+}
+
+export function nextActions(view: RequestView): readonly NextAction[] {
+  const { requestId, state, reason } = view
+  if (state === 'held') return [...beforeTheWord(view), ...resolveActions(view)]
+  if (state === 'unknown') {
+    return [{ words: 'recover --dry-run', when: 'what recovery would do, and why' }, ...resolveActions(view)]
+  }
+  if (state === 'dead' && reason !== 'abandoned') {
+    return [
+      { words: `retry ${requestId}`, when: 'the cause is gone' },
+      { words: `cancel ${requestId}`, when: 'it is not wanted any more' },
+    ]
+  }
+  return []
+}
+
+/** What may spare the word. */
+function beforeTheWord({ reason }: RequestView): readonly NextAction[] {
+  if (reason !== 'description_missing') return []
+  return [
+    { words: 'targets', when: 'look which version is loaded: one that made the call settles its doubt by itself' },
+  ]
+}
+
+function resolveActions(view: RequestView): readonly NextAction[] {
+  const resolve = `resolve ${view.requestId} --if-version ${view.version}`
+  return view.resolutions.map((kind) => ({
+    words: `${resolve} --${kind.replaceAll('_', '-')}${kind === 'task_id' ? ` ${taskWord(view)}` : ''}`,
+    when: whenOf(kind, view),
+  }))
+}
+
+function taskWord({ taskId }: RequestView): string {
+  return taskId !== null && /^[\w./:@%+-]+$/.test(taskId) ? taskId : 'TASK'
+}
+
+function whenOf(kind: RequestView['resolutions'][number], { taskId, reason }: RequestView): string {
+  const isCanceling = reason?.startsWith('cancel_') ?? false
+  switch (kind) {
+    case 'task_id':
+      return taskId === null ? 'it happened: TASK is its id at the API' : 'it happened: its task is known'
+    case 'not_executed':
+      return isCanceling ? 'it did not happen: it is canceled' : 'it did not happen: it is called again under its key'
+    case 'retry_accepting_duplicates':
+      return 'a second effect would do no harm: it is called again as new'
+    case 'abandon':
+      return 'give it up; its doubt stays on record'
+  }
+}

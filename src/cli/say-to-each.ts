@@ -1,0 +1,72 @@
+// One word for many requests: each is told on a line, and then in numbers what became of all.
+import type { Command } from 'commander'
+import type { EachOptions } from '../api.ts'
+import type { EachFilter, SaidReport, SaidRequest } from '../recovery/say-to-each.ts'
+import { nonEmpty } from './arguments.ts'
+import { type Context, requireTarget } from './context.ts'
+import { EXIT } from './exit-codes.ts'
+import { escapeControls, plural, print, printJson } from './print.ts'
+
+export interface WordFlags {
+  readonly actor?: string
+  readonly note?: string
+  readonly dryRun?: true
+}
+
+export interface FilterFlags {
+  readonly target?: string
+  readonly reason?: string
+}
+
+/** What every word for many takes. */
+export function addEachOptions(command: Command): Command {
+  return command
+    .option('--target <name>', 'those of this target', nonEmpty)
+    .option('--reason <word>', 'those with this reason, as "onceish list" shows it', nonEmpty)
+    .option('--actor <name>', 'whose word it is', nonEmpty)
+    .option('--note <text>', 'kept with the event')
+    .option('--dry-run', 'say what would be done to which, and change nothing')
+}
+
+export function wordOf({ actor, note, dryRun }: WordFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {
+  return { ...(actor && { actor }), ...(note && { note }), ...(dryRun && { dryRun }) }
+}
+
+export async function runForEach(
+  context: Context,
+  filter: EachFilter,
+  say: (onEach: (said: SaidRequest) => void) => Promise<SaidReport>,
+): Promise<void> {
+  const { once, config, isJson } = context
+  const isNamed = filter.ids !== undefined
+  if (filter.target !== undefined && (await once.list({ target: filter.target, limit: 1 })).length === 0)
+    requireTarget(config, filter.target)
+  const report = await say((said) => (isJson ? printJson(said) : printSaid(said)))
+  const refused = Object.values(report.refused).reduce((sum, count) => sum + count, 0)
+  if (refused > 0) process.exitCode = EXIT.failed
+  if (isJson) printJson({ summary: report })
+  else print(...summaryOf(report, isNamed))
+}
+
+function printSaid({ requestId, target, from, state, taskId, result, why }: SaidRequest): void {
+  const named = target === null ? `request ${requestId}` : `request ${requestId} of ${target}`
+  const task = taskId === null ? '' : `, task ${taskId}`
+  if (result === 'applied') print(escapeControls(`${named}: ${from} -> ${state}${task}`))
+  else if (result === 'unchanged') print(escapeControls(`${named}: ${state} already`))
+  else process.stderr.write(`${escapeControls(`${named}${state === null ? '' : ` is ${state}`}: ${why}`)}\n`)
+}
+
+function summaryOf({ applied, unchanged, refused, dryRun }: SaidReport, isNamed: boolean): string[] {
+  const counts: [number, string][] = [
+    [applied, dryRun ? 'would change' : 'changed'],
+    [unchanged, 'as asked already'],
+    [refused.refused, 'refused'],
+    [refused.versionChanged, 'refused, changed meanwhile'],
+    [refused.notFound, 'not found'],
+  ]
+  const told = counts.filter(([count]) => count > 0)
+  if (told.length === 0) return [`no request ${isNamed ? 'is named' : 'fits'}: nothing was changed`]
+  const total = told.reduce((sum, [count]) => sum + count, 0)
+  const words = told.map(([count, what]) => `${count} ${what}`).join(', ')
+  return [`${plural(total, 'request')}: ${words}${dryRun ? '; nothing was changed (--dry-run)' : ''}`]
+}
