@@ -113,7 +113,8 @@ interface Stage {
 }
 
 function startCast({ folder, config, seed, acknowledged }: Stage): Cast {
-  const worker = (name: string) => supervise({ name, folder, args: () => [CLI, 'work'], endsWith: [143] })
+  // Asked to end before it listens to that, it ends at once.
+  const worker = (name: string) => supervise({ name, folder, args: () => [CLI, 'work'], endsWith: [143, 'SIGTERM'] })
   const isTold = readLines((line) => {
     const { n, requestId } = JSON.parse(line) as { n: number; requestId: number }
     acknowledged.set(n, requestId)
