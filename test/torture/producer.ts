@@ -8,7 +8,7 @@ import { requestOf } from './plan.ts'
 const BATCH = 12
 /** Workers that fall behind are waited for. */
 const BACKLOG = 150
-const CANCELED_SHARE = 0.1
+const CANCELED_SHARE = 0.25
 
 const [file = '', seed = '', from = ''] = process.argv.slice(2)
 const chance = createChance(Number(seed) + Number(from))
