@@ -3,7 +3,10 @@ import { type Clock, type Instant, instantOf, shortestSince } from '../core/cloc
 import type { TaskState } from '../core/task-state.ts'
 
 export interface SettleWatch {
-  /** The smaller of the wall time since the attempt's end and the monotonic time that this process has watched the row. */
+  /**
+   * The smaller of the wall time since the attempt's end and the monotonic time that this process has watched the row; in whole
+   * milliseconds, as instants are stored.
+   */
   settledForMs(row: TaskState): number
 }
 
@@ -22,7 +25,7 @@ export function createSettleWatch(clock: Clock): SettleWatch {
         watched.set(row.requestId, { token, since: now })
         return 0
       }
-      return Math.min(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))
+      return Math.floor(Math.min(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now)))
     },
   }
 }

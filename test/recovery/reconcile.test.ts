@@ -118,6 +118,17 @@ test('a miss counts only after the settle time has been watched, and a restart w
   expect(await restarted.look({ misses: 1 })).toMatchObject({ kind: 'later', reason: 'miss_not_settled' })
 })
 
+test('a monotonic clock that counts fractions asks later at a whole instant: the store takes no other', async () => {
+  const { look, clock } = world(LOOKUP, [MISS])
+  clock.mono = 0.4
+  await look()
+  clock.wall += 5000
+  clock.mono += 4999.7
+  const verdict = await look()
+  expect(verdict).toMatchObject({ kind: 'later', reason: 'miss_not_settled' })
+  expect(Number.isInteger((verdict as { at: number }).at)).toBe(true)
+})
+
 test('a clock that jumps forward settles nothing', async () => {
   const { look, clock } = world(LOOKUP, [MISS])
   await look()
