@@ -14,6 +14,8 @@ const START = Date.UTC(2030, 0, 1)
 const A_MOMENT_MS = 1000
 const PAYLOAD = { video: 'a' }
 const HORIZON_MS = 2 * LEASE_MS
+/** Of the clock in a drain: small beside a lease, large beside the wait between two lookups. */
+const STEP_MS = 5000
 
 export interface Cell {
   readonly kind: Kind
@@ -132,7 +134,7 @@ async function withStore<T>(cell: Cell, work: (once: Onceish) => Promise<T>): Pr
 }
 
 function drain({ clock }: Cell, once: Onceish): Promise<unknown> {
-  return clock.runUntil(once.startWorker({ drain: { horizonMs: HORIZON_MS } }).done)
+  return clock.runUntil(once.startWorker({ drain: { horizonMs: HORIZON_MS } }).done, { stepMs: STEP_MS })
 }
 
 /** One turn and the calls that it starts. */
