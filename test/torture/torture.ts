@@ -19,6 +19,10 @@ const RUN_SCRIPT = fileURLToPath(new URL('../support/run-script.mjs', import.met
 const PRODUCER = fileURLToPath(new URL('./producer.ts', import.meta.url))
 /** What a busy machine needs is no finding; what never comes is. */
 const PATIENCE_MS = 120_000
+/** Of the list behind what has happened: longer than the misses take that a lookup must not believe. */
+const LAG_MS = 1000
+/** Covers the lag, what lands late, and a machine that falls behind. */
+const SETTLE_MS = 3000
 
 export interface Progress {
   readonly requests: number
@@ -46,22 +50,22 @@ export interface Tortured extends Progress {
 }
 
 export async function torture({ seed, folder, isEnough, onProgress }: TortureOptions): Promise<Tortured> {
-  const api = await startApi()
+  const api = await startApi({ settings: { lagMs: LAG_MS } })
   const config = join(folder, 'onceish.config.json')
   const store = join(folder, 'onceish.db')
   writeFileSync(config, JSON.stringify(configOf(api.origin)))
   const acknowledged = new Map<number, number>()
   const cast = startCast({ folder, config, seed, acknowledged })
   const all = Object.values(cast)
+  const isBroken = () => all.some(({ wrong }) => wrong.length > 0)
   let kills = 0
   let calls = 0
   const progress = () => ({ requests: acknowledged.size, kills, calls })
   try {
     const chance = createChance(seed)
-    for (let dueAt = 0; !isEnough(progress()); ) {
+    while (!isBroken() && !isEnough(progress())) {
       const planned = nextKill(chance)
-      dueAt = calls + planned.afterCalls
-      calls = await waitForCalls(api, dueAt)
+      calls = await waitForCalls(api, calls + planned.afterCalls, isBroken)
       await delay(planned.afterMs)
       const died = await Promise.all(victimsOf(cast, planned).map((victim) => victim.kill(planned.restMs)))
       kills += died.filter(Boolean).length
@@ -89,7 +93,7 @@ export async function torture({ seed, folder, isEnough, onProgress }: TortureOpt
   }
 }
 
-/** Times as short as safety allows, and a settle time that bears a machine that falls behind. */
+/** Times as short as safety allows. */
 function configOf(origin: string) {
   const retry = { maxAttempts: 40, initialMs: 50, maxMs: 400 }
   return configFor(origin, {
@@ -97,7 +101,7 @@ function configOf(origin: string) {
     targets: {
       executions: { retry },
       renders: { retry },
-      parcels: { retry, lookup: { settleMs: 1500 } },
+      parcels: { retry, lookup: { settleMs: SETTLE_MS } },
       messages: { retry },
     },
   })
@@ -150,12 +154,13 @@ function victimsOf(cast: Cast, { victim }: PlannedKill): readonly Supervised[] {
   return victim === 'both workers' ? [cast['worker 1'], cast['worker 2']] : [cast[victim]]
 }
 
-async function waitForCalls(api: Api, atLeast: number): Promise<number> {
+/** @returns how many there are by then; fewer where nothing more is to be expected. */
+async function waitForCalls(api: Api, atLeast: number, isBroken: () => boolean): Promise<number> {
   const count = async () => {
     const calls = Object.values(await api.summary()).reduce((sum, kind) => sum + kind.calls, 0)
-    return calls >= atLeast && calls
+    return isBroken() || calls >= atLeast ? { calls } : null
   }
-  return waitFor(count, { what: `call ${atLeast}`, timeoutMs: PATIENCE_MS })
+  return (await waitFor(count, { what: `call ${atLeast}`, timeoutMs: PATIENCE_MS })).calls
 }
 
 /** @returns what is wrong with how it ended: held rows are not. */
