@@ -20,10 +20,9 @@ export function hasPoint(kind: Kind, point: Point): boolean {
 
 /** What the dead process has left: the truth at the API, and what the store can know of it. */
 export type Left =
-  | { readonly as: 'nothing' | 'purged' }
+  | { readonly as: 'nothing' | 'submitted' | 'purged' }
   /** `story`: what the time line keeps of a submission. Of the plain happy path it keeps nothing. */
   | { readonly as: 'queued'; readonly story: readonly string[] }
-  | { readonly as: 'submitted'; readonly by: 'answer' | 'lookup' }
   | { readonly as: 'held'; readonly effects: 0 | 1 }
   | Doubt
 
@@ -37,7 +36,7 @@ interface Doubt {
 const IN_CALL = { as: 'doubt', under: 'call lease' } as const
 const IN_CHECK = { as: 'doubt', effects: 1, under: 'check lease' } as const
 const QUEUED = { as: 'queued', story: [] } as const
-const SUBMITTED = { as: 'submitted', by: 'answer' } as const
+const SUBMITTED = { as: 'submitted' } as const
 
 const LEFT: Readonly<Record<Point, Left | ((kind: Kind) => Left)>> = {
   'enqueue:before-commit': { as: 'nothing' },
@@ -71,7 +70,7 @@ const SWEPT: Readonly<Record<Kind, Left>> = {
   // The replay is permitted and claimed, and was not sent.
   'client-id': { ...IN_CALL, effects: 1 },
   keyed: { ...IN_CALL, effects: 1 },
-  lookup: { as: 'submitted', by: 'lookup' },
+  lookup: SUBMITTED,
   opaque: { as: 'held', effects: 1 },
 }
 
