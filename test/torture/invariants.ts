@@ -42,7 +42,8 @@ interface Seen {
   readonly canceled: ReadonlySet<string>
 }
 
-function violationsOfOne(name: string, row: Row, { calls, effects, canceled }: Seen): string[] {
+function violationsOfOne(name: string, row: Row, seen: Seen): string[] {
+  const { calls, effects } = seen
   const found: string[] = []
   if (effects.length > 1) found.push(`happened ${effects.length} times`)
   if (new Set(calls.map(({ key }) => key)).size > 1) found.push('was called under several keys')
@@ -51,11 +52,11 @@ function violationsOfOne(name: string, row: Row, { calls, effects, canceled }: S
   if (calls.some(({ key }) => key !== row.idempotencyKey)) found.push('was called under a key that is not on record')
   if (row.target === 'messages' && calls.filter(({ fault }) => !REFUSALS.includes(fault)).length > 1)
     found.push('is opaque and was called again blindly')
-  found.push(...violationsOfState(row, effects, canceled))
+  found.push(...violationsOfState(row, seen))
   return found.map((what) => `${name} ${what}`)
 }
 
-function violationsOfState(row: Row, effects: readonly Effect[], canceled: ReadonlySet<string>): string[] {
+function violationsOfState(row: Row, { calls, effects, canceled }: Seen): string[] {
   switch (row.state) {
     case 'submitted':
       return effects.some(({ taskId }) => taskId === row.taskId)
@@ -66,16 +67,21 @@ function violationsOfState(row: Row, effects: readonly Effect[], canceled: Reado
     case 'canceled':
       return effects.every(({ taskId }) => canceled.has(taskId)) ? [] : ['is canceled, and it happened']
     case 'held':
-      return violationsOfHeld(row)
+      return violationsOfHeld(row, calls)
     default:
       return [`is still ${row.state}`]
   }
 }
 
-/** Only what nobody can ask about may end with a person, and with everything that a person needs. */
-function violationsOfHeld(row: Row): string[] {
+/**
+ * With a person ends what nobody can ask about, what was to be canceled and may have happened, and a replay that the API
+ * refused for good while an earlier call may have had its effect; each with everything that a person needs.
+ */
+function violationsOfHeld(row: Row, calls: readonly Call[]): string[] {
   const found: string[] = []
-  if (row.target !== 'messages' && !row.cancelRequested) found.push(`is held (${row.reason}), though its API can tell`)
+  const isRefused = row.reason === 'rejected_in_doubt' && calls.some(({ fault }) => fault === '400')
+  if (row.target !== 'messages' && !row.cancelRequested && !isRefused)
+    found.push(`is held (${row.reason}), though its API can tell`)
   if (row.frozen === null || row.doubtfulAttempts === '') found.push('is held without the call that is in doubt')
   const isTold = row.events.some(({ to, reason }) => to === 'held' && reason === row.reason)
   const isBegun = row.events.some(({ kind, detail }) => kind === 'unknown' && detail !== null)
