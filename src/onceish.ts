@@ -220,7 +220,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),
     purge: (what) => purge({ store, now: now(), actor, keepPayloadMs: keptFor(registry.targets) }, what),
-    backup: (path, options) => backup(store, path, options),
+    backup: (path, options) => backup(store, path, options, seams.probe),
     close,
   }
 }

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { OnceishError } from '../core/errors.ts'
-import type { Store } from '../store/store.ts'
+import type { Store, StoreProbe } from '../store/store.ts'
 import type { BackupCopy, BackupOptions } from '../store/upkeep.ts'
 
 export type { BackupOptions } from '../store/upkeep.ts'
@@ -21,7 +21,12 @@ export interface BackupReport {
 }
 
 /** @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_* */
-export async function backup(store: Store, to: string, options: BackupOptions = {}): Promise<BackupReport> {
+export async function backup(
+  store: Store,
+  to: string,
+  options: BackupOptions = {},
+  probe?: StoreProbe,
+): Promise<BackupReport> {
   const startedAt = performance.now()
   const path = await placeOf(to)
   await refuseTaken(store, path)
@@ -31,8 +36,10 @@ export async function backup(store: Store, to: string, options: BackupOptions = 
     const copy = await store.backup(partial, options)
     await sync(partial)
     await refuseTaken(store, path)
+    probe?.('before-commit', 'backup')
     await giveName(partial, path)
     await sync(dirname(path))
+    probe?.('after-commit', 'backup')
     return await report(path, copy, startedAt)
   } finally {
     for (const file of store.filesOf(partial)) await rm(file, { force: true })

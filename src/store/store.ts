@@ -70,7 +70,7 @@ export interface Change {
   readonly nextDueAt: number | null
 }
 
-/** What a commit is of; one of a turn may be of several. */
+/** What a commit is of; one of a turn may be of several. A backup's is the moment at which the whole copy takes its name. */
 export type Commit =
   | 'enqueue'
   | 'claim'
@@ -86,6 +86,8 @@ export type Commit =
   | 'pause'
   | 'resume'
   | 'restore'
+  | 'migrate'
+  | 'backup'
 
 /** Told of each commit, right before and right after it: what tests crash at. A throw before it rolls it back. */
 export type StoreProbe = (moment: 'before-commit' | 'after-commit', commit: Commit) => void

@@ -29,6 +29,12 @@ export const CRASH_POINTS = [
   /** What a store put back from a copy has forgotten is put in doubt. */
   'restore:before-commit',
   'restore:after-commit',
+  /** Of an older file's schema, and of a new file's. */
+  'migrate:before-commit',
+  'migrate:after-commit',
+  /** The copy is whole and verified, and has not taken its name. */
+  'backup:before-commit',
+  'backup:after-commit',
 ] as const
 /** One of `CRASH_POINTS`. */
 export type CrashPoint = (typeof CRASH_POINTS)[number]
@@ -124,6 +130,7 @@ const SYNCHRONOUS: ReadonlySet<string> = new Set<keyof Store>([
   'watchCommits',
   'onCommit',
   'onWork',
+  'filesOf',
 ])
 
 function watched(target: Target, pass: (point: CrashPoint) => boolean): Target {

@@ -236,6 +236,15 @@ test('lookup, cancel and status in code: found, followed to its end, and what ca
   expect(asked[0]).toBe('lookup with key {"n":1,"tags":[]}')
 })
 
+test('a lookup in code that names a wait with a fraction is asked again, and the worker lives', async () => {
+  let asked = 0
+  const { request } = await run(() => Promise.reject('cut'), {
+    policy: { ...KEYED, recovery: ['lookup', 'hold'], lookup: { settleMs: 10, everyMs: 10 } },
+    lookup: () => (++asked === 1 ? { kind: 'undetermined', retryAfterMs: 30.5 } : { kind: 'found', taskId: 'found-1' }),
+  })
+  expect(request).toMatchObject({ state: 'submitted', taskId: 'found-1' })
+})
+
 test("several tasks for one request are a person's to judge", async () => {
   const { request } = await run(() => Promise.reject('cut'), {
     policy: { ...KEYED, recovery: ['lookup', 'hold'], lookup: { settleMs: 0 } },

@@ -1,5 +1,5 @@
 // What the tests have put the promise through, added up for the closing summary (proof-reporter.ts prints it).
-import { getCurrentTest } from 'vitest/suite'
+import { TestRunner } from 'vitest'
 
 /** What is counted, in the order and the words of the summary. */
 export const PROOF_WORDS = {
@@ -22,7 +22,7 @@ declare module '@vitest/runner' {
 
 /** Adds to what the running test has shown; outside of one it counts nothing. */
 export function countProof(proof: Proof, by = 1): void {
-  const meta = getCurrentTest()?.meta
+  const meta = TestRunner.getCurrentTest()?.meta
   if (meta === undefined) return
   meta.proof = { ...meta.proof, [proof]: (meta.proof?.[proof] ?? 0) + by }
 }

@@ -1,4 +1,5 @@
 // The entry for users' tests, used as users use it: their own targets, crashed at every named point, counted at an API.
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
@@ -161,6 +162,20 @@ test('an enqueue that crashes before its commit was never there, after it is; re
     const next = await openForTest({ store, targets })
     expect((await next.get(1))?.state).toBe(state)
     await next.close()
+  }
+})
+
+test('a store that is opened for a test can be backed up, and a backup that crashes has its name or none', async () => {
+  const folder = tempDir()
+  const copy = join(folder, 'copy.db')
+  for (const [point, made] of [
+    ['backup:before-commit', false],
+    ['backup:after-commit', true],
+  ] as const) {
+    const once = await openForTest({ store: join(folder, 'jobs.db'), targets: [], crashAt: point })
+    await expect(once.backup(copy)).rejects.toMatchObject({ code: 'SIMULATED_CRASH' })
+    await once.close()
+    expect(existsSync(copy)).toBe(made)
   }
 })
 

@@ -67,7 +67,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       )
     }
     if (version < SCHEMA_VERSION && !options.create) refuseOlder(version, path)
-    if (version < SCHEMA_VERSION) await write(() => migrate(db, path, options.now))
+    if (version < SCHEMA_VERSION) {
+      await write(() => {
+        migrate(db, path, options.now)
+        probe?.('before-commit', 'migrate')
+      })
+      probe?.('after-commit', 'migrate')
+    }
   } catch (error) {
     db.close()
     throw toStoreError(error, path)

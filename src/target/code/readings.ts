@@ -151,7 +151,7 @@ function isExists(value: unknown): value is Extract<SubmitResult, { kind: 'exist
 }
 
 function waitOf(ms: number | null | undefined): number | null {
-  return typeof ms === 'number' && ms >= 0 ? Math.min(ms, MAX_TOLD_WAIT_MS) : null
+  return typeof ms === 'number' && ms >= 0 ? Math.ceil(Math.min(ms, MAX_TOLD_WAIT_MS)) : null
 }
 
 function kindOf(value: unknown): string {

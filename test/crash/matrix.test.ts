@@ -1,0 +1,52 @@
+// Each named point x each kind of API x each moment of the restart, with a SIGKILL of a process of its own in every cell.
+// All three restarts where ONCEISH_TEST_FULL=1 is set, else the one after the lease.
+import { expect, onTestFinished, test } from 'vitest'
+import { countProof } from '../support/proof.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { backupOf, type Ending, kill, openCell, prepare, restart } from './cell.ts'
+import {
+  endOf,
+  filesAt,
+  firstTurnOf,
+  foundAs,
+  hasPoint,
+  leftAt,
+  POINTS,
+  type Point,
+  RESTARTS,
+  type Restart,
+} from './expected.ts'
+import { filesOf } from './files.ts'
+import { KINDS, type Kind } from './kinds.ts'
+
+const CHOSEN = process.env['ONCEISH_TEST_FULL'] === '1' ? RESTARTS : (['after the lease'] as const)
+const CASES = CHOSEN.flatMap((when) => POINTS.map((point) => [point, when] as const))
+
+test.each(CASES)('killed at %s, started again %s', async (point, when) => {
+  const folder = tempDir()
+  const kinds = KINDS.filter((kind) => hasPoint(kind, point))
+  const cells = await Promise.all(kinds.map((kind) => openCell(kind, point, folder)))
+  onTestFinished(async () => void (await Promise.all(cells.map(({ api }) => api.close()))))
+  await prepare(cells, point)
+  expect(await Promise.all(cells.map(kill))).toEqual(kinds.map(() => 'SIGKILL'))
+  countProof('kills', kinds.length)
+  countProof('cells', kinds.length)
+  expect(cells.map((cell) => filesOf(cell.store, backupOf(cell)))).toEqual(kinds.map(() => filesAt(point)))
+  const endings = await Promise.all(cells.map((cell) => restart(cell, when)))
+  expect(byKind(kinds, endings)).toEqual(
+    byKind(
+      kinds,
+      kinds.map((kind) => expected(point, kind, when)),
+    ),
+  )
+})
+
+function expected(point: Point, kind: Kind, when: Restart): Ending {
+  const left = leftAt(point, kind)
+  const end = endOf(left, kind, when)
+  return { ...end, found: foundAs(left), firstTurn: firstTurnOf(left, end, when), wrong: [] }
+}
+
+function byKind(kinds: readonly Kind[], endings: readonly Ending[]): Record<string, Ending | undefined> {
+  return Object.fromEntries(kinds.map((kind, i) => [kind, endings[i]]))
+}
