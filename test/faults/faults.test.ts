@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import type { Evidence } from '../../src/core/outcome.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { RequestDetail } from '../../src/store/views.ts'
+import { countProof } from '../support/proof.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { type FaultyApi, keyIn, well } from './fault-servers.ts'
 import { FAULTS, type Fault } from './fault-table.ts'
@@ -128,6 +129,7 @@ function evidenceOfFirst({ events, state, taskState }: RequestDetail, fault: Fau
 
 function expectVerdict(met: RequestDetail, fault: Fault): void {
   const { verdict: phase, status } = fault
+  countProof('faults')
   const evidence = evidenceOfFirst(met, fault)
   expect(evidence).toMatchObject({ phase, ...(status === undefined ? {} : { status }) })
   if (fault.endsBy) expect(evidence?.error).toContain(ENDINGS[fault.endsBy])

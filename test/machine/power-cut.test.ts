@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } f
 import { KINDS } from '../../fixtures/api/ledger.ts'
 import { loadConfig, openOnceish } from '../../src/index.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
+import { countProof } from '../support/proof.ts'
 import { MAIN } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { sentRequests, syncedAt, toldAt } from './durable.ts'
@@ -116,6 +117,7 @@ test('every invoking row is on disk before the first byte of its call, every set
   expect(await toldTooEarly(traced)).toEqual([])
   const sockets = new Set(traced.trace.filter(({ file }) => file.startsWith('TCP')).map(({ file }) => file))
   expect(sockets.size).toBeGreaterThan(1)
+  countProof('syncedCalls', traced.numbers.length)
 })
 
 test('every request is on disk before its enqueue is acknowledged', async (context) => {

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { countProof } from '../support/proof.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { torture } from './torture.ts'
 
@@ -12,6 +13,7 @@ test('whoever is killed in mid-work, nothing is lost and nothing happens twice',
   const tortured = await torture({ seed: 1, folder: tempDir(), isEnough: ({ kills }) => kills >= KILLS })
   expect(tortured.violations).toEqual([])
   expect(tortured.duplicates).toBe(0)
+  countProof('kills', tortured.kills)
   // It was no idle run: each way out of doubt was taken.
   expect(tortured.requests).toBeGreaterThan(300)
   for (const taken of [tortured.replays, tortured.adopted, tortured.held]) expect(taken).toBeGreaterThan(0)
