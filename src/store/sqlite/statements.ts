@@ -194,6 +194,7 @@ export const SQL = {
     `INSERT INTO orphans (request_id, target, attempt, task_id, found_at, evidence) VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (request_id, task_id) DO NOTHING`,
   ),
+  deleteOrphan: row('DELETE FROM orphans WHERE request_id = ? AND task_id = ?'),
 
   // purge
   // A slice in id order from the table itself: no index and no sorting, however many rows there are.
