@@ -39,7 +39,7 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (isOver) deleteRequest(sql, row.requestId)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   // What was put aside as another task is the request's own after all.
-  if (to === 'submitted') sql.deleteOrphan.run(row.requestId, next.taskId)
+  if (next.taskId !== row.taskId) sql.deleteOrphan.run(row.requestId, next.taskId)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
   if (transition.event !== null) noteEvent(sql, row, to, transition.event, word)
   return next
