@@ -65,7 +65,7 @@ describe('the command line', () => {
     [['enqueue', '-', '--on-error', 'continue']],
     [['work', '--drain', '--drain-horizon', '30']],
     [['work', '--drain', '--concurrency', '0']],
-    [['recover', '--restored']],
+    [['recover', '--restored', '--moved']],
     [['show', 'x']],
     [['show', '0']],
     [['show', '9007199254740993']],

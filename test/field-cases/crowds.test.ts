@@ -18,14 +18,18 @@ async function startApi(kind: 'keyed' | 'opaque') {
 }
 
 test.each([
-  ['for real', (_: VirtualClock) => spin(1100), { rule: 'transport' }],
-  ['by the clock alone', (clock: VirtualClock) => clock.advance(2000), { rule: 'gate', note: 'lease_too_short' }],
+  ['for real', true, (_: VirtualClock) => spin(1100), {}],
+  [
+    'by the clock alone',
+    false,
+    (clock: VirtualClock) => clock.advance(2000),
+    { rule: 'gate', note: 'lease_too_short' },
+  ],
 ])(
   'C08 lease lost because the event loop was blocked %s: nothing leaves from there, another worker makes the one call',
-  async (_, block, evidence) => {
+  async (_, isReal, block, evidence) => {
     const api = await startApi('opaque')
     const clock = virtualClock()
-    const isReal = evidence.rule === 'transport'
     const store = join(tempDir(), 'jobs.db')
     const job = { ...opaque(api.url), submit: { url: api.url, timeoutMs: 500 } }
     const blocked = await openField({ store, worker: { leaseMs: 1000 }, targets: { job } }, isReal ? undefined : clock)

@@ -136,10 +136,11 @@ test.for(['NORMAL', 'OFF'] as const)(
   },
 )
 
-// The first two are of the new log and of its folder, whose failure SQLite ignores; the third is of the descriptions' commit.
+// The first two are of the new log and of its folder, whose failure SQLite ignores; the third is of the descriptions' commit,
+// then come the record of calls and its folder.
 test.for([
-  ['claim', 4],
-  ['settle', 5],
+  ['claim', 6],
+  ['settle', 7],
 ] as const)(
   'a sync that fails at the %s ends the worker: what it wrote may be gone, and nothing is done twice',
   async ([_, nth], context) => {

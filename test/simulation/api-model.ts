@@ -1,7 +1,7 @@
-// An API of the four kinds, as badly behaved as its contract allows: messages arrive late, answers are lost, keys expire,
-// lists lag and forget. It knows the truth: every effect is counted here.
+// An API of the five kinds, as badly behaved as its contract allows: messages arrive late, answers are lost or late, keys
+// expire, lists lag, are cut and forget. It knows the truth: every effect is counted here.
 import type { Outcome } from '../../src/core/outcome.ts'
-import type { Chance } from './chance.ts'
+import { type Chance, tempered, type Weights } from './chance.ts'
 import type { Schedule } from './schedule.ts'
 
 export type Kind = 'keyed' | 'stores' | 'named' | 'listed' | 'opaque'
@@ -26,7 +26,11 @@ export interface Effect {
   readonly id: string
   readonly key: string | null
   readonly at: number
+  /** From when on lists show it. */
+  readonly shownAt: number
   isCanceled: boolean
+  /** No list shows it any more. */
+  isForgotten: boolean
 }
 
 export interface Message {
@@ -36,67 +40,110 @@ export interface Message {
   readonly body: string
 }
 
-type Mood = 'well' | 'refuses' | 'rejects' | 'loses the answer' | 'loses the message' | 'gives no id'
+type Mood =
+  | 'well'
+  | 'refuses'
+  | 'limits'
+  | 'blocks'
+  | 'rejects'
+  | 'loses the answer'
+  | 'loses the message'
+  | 'gives no id'
 
-const CHAOS: Readonly<Record<Mood, number>> = {
-  well: 50,
-  refuses: 12,
-  rejects: 3,
-  'loses the answer': 20,
-  'loses the message': 8,
-  'gives no id': 7,
-}
+const CHAOS: Weights<Mood> = [
+  ['well', 35],
+  ['refuses', 10],
+  ['limits', 8],
+  ['blocks', 1],
+  ['rejects', 4],
+  ['loses the answer', 22],
+  ['loses the message', 8],
+  ['gives no id', 8],
+]
+/** A call in such a mood has no effect of its own. */
+const HARMLESS: readonly Mood[] = ['refuses', 'limits', 'blocks', 'rejects', 'loses the message']
 
 export interface ApiModel {
   readonly effects: readonly Effect[]
   /** Every body that came under a key, where it differed from the first. */
   readonly mismatches: readonly string[]
   isCalm: boolean
+  /** Keys outlive every schedule from now on. */
+  isRememberingAll: boolean
+  /** The store was rebuilt or put back, so it renders anew; whether its bytes are the same is not what is asked of it then. */
+  takesOtherBytes: boolean
   /** Sends; `answer` is called at most once, and never where the answer or the message is lost. `cut` when the caller sees a reset. */
   send(message: Message, answer: (outcome: Outcome) => void, cut: () => void): void
-  /** What a lookup shows now; several where several were made. */
-  find(kind: Kind, key: string | null): readonly Effect[]
+  /** Bytes are on their way that can still make an effect. */
+  mayLand(of: string): boolean
+  /** What a lookup shows now, several where several were made; null: only a part of the list, without ours. */
+  find(kind: Kind, key: string | null): readonly Effect[] | null
+  /** What it said it had done, its lists need not show for ever. */
+  forget(of: string): void
   cancel(id: string): void
 }
 
 const evidence = { phase: 'answered', status: 200 } as const
 
 export function createApi(schedule: Schedule, chance: Chance): ApiModel {
+  const chaos = tempered(CHAOS, 'well', chance)
   const effects: Effect[] = []
   const mismatches: string[] = []
   const memory = new Map<string, { readonly at: number; readonly body: string; readonly outcome: Outcome }>()
+  const landing = new Map<string, number>()
+  const land = (of: string, more: number) => landing.set(of, (landing.get(of) ?? 0) + more)
   const api: ApiModel = {
     effects,
     mismatches,
     isCalm: false,
+    isRememberingAll: false,
+    takesOtherBytes: false,
     send: (message, answer, cut) => {
-      const mood = api.isCalm ? 'well' : chance.weigh(CHAOS)
-      const arrivesIn = chance.is(0.7) ? chance.below(20) : chance.below(TIMES.arrivalMs)
+      const mood = api.isCalm ? 'well' : chance.weigh(chaos)
+      const arrivesIn = chance.is(0.5) ? chance.below(20) : chance.below(TIMES.arrivalMs)
       if (mood === 'loses the message' || mood === 'loses the answer') {
         // A reset says nothing of whether the bytes are still on their way.
-        schedule.later(null, `cuts the call for ${message.of}`, chance.below(TIMES.timeoutMs), cut)
+        schedule.later(null, `cuts the call for ${message.of}`, chance.below(chance.pick([20, TIMES.timeoutMs])), cut)
       }
       if (mood === 'loses the message') return
+      const effect = HARMLESS.includes(mood) ? 0 : 1
+      land(message.of, effect)
       schedule.later(null, `gets the call for ${message.of}: ${mood}`, arrivesIn, () => {
+        land(message.of, -effect)
         const outcome = receive(message, mood)
         if (mood === 'loses the answer') return
-        schedule.later(null, `answers ${message.of}: ${outcome.kind}`, chance.below(200), () => answer(outcome))
+        const answersIn = chance.is(0.85) ? chance.below(200) : chance.below(3000)
+        schedule.later(null, `answers ${message.of}: ${outcome.kind}`, answersIn, () => answer(outcome))
       })
     },
-    find: (kind, key) =>
-      effects.filter(
+    mayLand: (of) => (landing.get(of) ?? 0) > 0,
+    find: (kind, key) => {
+      if (!api.isCalm && chance.is(0.3)) return null
+      return effects.filter(
         (effect) =>
           effect.kind === kind &&
           effect.key === key &&
-          schedule.now() - effect.at >= chance.below(TIMES.lagMs) &&
+          !effect.isForgotten &&
+          schedule.now() >= effect.shownAt &&
           schedule.now() - effect.at < TIMES.rememberedMs,
-      ),
+      )
+    },
+    forget: (of) => {
+      for (const effect of effects) if (effect.of === of) effect.isForgotten = true
+    },
     cancel: (id) => {
       for (const effect of effects) if (effect.id === id) effect.isCanceled = true
     },
   }
 
+  function lag(): number {
+    return chance.is(0.5) ? 0 : chance.below(TIMES.lagMs)
+  }
+
   function receive(message: Message, mood: Mood): Outcome {
+    // What stands in front of an API never asks it whether it knows the key.
+    if (mood === 'limits') return { kind: 'not_executed', refund: true, written: true, retryAfterMs: null, evidence }
+    if (mood === 'blocks') return { kind: 'blocked', evidence }
     const known = recall(message)
     if (known !== null) return known
     const outcome = act(message, mood)
@@ -109,8 +156,11 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
 
   function recall({ kind, key, body }: Message): Outcome | null {
     const known = key === null ? undefined : memory.get(key)
-    if (known === undefined || schedule.now() - known.at >= TIMES.rememberedMs) return null
-    if (known.body !== body) {
+    if (known === undefined) return null
+    // A resource that was made by name stays.
+    const isOver = kind !== 'named' && !api.isRememberingAll && schedule.now() - known.at >= TIMES.rememberedMs
+    if (isOver) return null
+    if (known.body !== body && !api.takesOtherBytes) {
       mismatches.push(`${key}: ${known.body} then ${body}`)
       return { kind: 'mismatch', evidence }
     }
@@ -119,12 +169,12 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
 
   function act({ kind, of, key }: Message, mood: Mood): Outcome {
     if (mood === 'refuses') {
-      const isLimited = chance.is(0.3)
-      return { kind: 'not_executed', refund: isLimited, written: true, retryAfterMs: null, evidence }
+      return { kind: 'not_executed', refund: false, written: true, retryAfterMs: null, evidence }
     }
     if (mood === 'rejects') return { kind: 'rejected', evidence }
     const id = kind === 'named' && key !== null ? key : `task-${effects.length + 1}`
-    effects.push({ kind, of, id, key, at: schedule.now(), isCanceled: false })
+    const at = schedule.now()
+    effects.push({ kind, of, id, key, at, shownAt: at + lag(), isCanceled: false, isForgotten: false })
     return { kind: 'accepted', taskId: id, evidence }
   }
 

@@ -1,5 +1,8 @@
 // Chance that can be played again: the same seed draws the same numbers, on every machine.
 
+/** Names and how often each is drawn, against the others. */
+export type Weights<Name extends string> = readonly (readonly [Name, number])[]
+
 export interface Chance {
   /** 0 up to 1. */
   next(): number
@@ -8,8 +11,7 @@ export interface Chance {
   /** True in `share` of the cases. */
   is(share: number): boolean
   pick<T>(items: readonly T[]): T
-  /** One of the names, by their weights. */
-  weigh<Name extends string>(weights: Readonly<Record<Name, number>>): Name
+  weigh<Name extends string>(weights: Weights<Name>): Name
 }
 
 /** Mulberry32: 32 bits of state are enough for a schedule. */
@@ -28,13 +30,17 @@ export function createChance(seed: number): Chance {
     is: (share) => next() < share,
     pick: (items) => items[below(items.length)] as (typeof items)[number],
     weigh: (weights) => {
-      const entries = Object.entries(weights) as [keyof typeof weights, number][]
-      let left = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
-      for (const [name, weight] of entries) {
+      let left = next() * weights.reduce((sum, [, weight]) => sum + weight, 0)
+      for (const [name, weight] of weights) {
         left -= weight
         if (left < 0) return name
       }
-      return (entries.at(-1) as (typeof entries)[number])[0]
+      return (weights.at(-1) as (typeof weights)[number])[0]
     },
   }
+}
+
+/** The same names, each more or less often than usual: a schedule of its own mood meets what an average one seldom does. */
+export function tempered<Name extends string>(weights: Weights<Name>, usual: Name, chance: Chance): Weights<Name> {
+  return weights.map(([name, weight]) => [name, name === usual ? weight : weight * chance.pick([0, 0.5, 1, 1, 3])])
 }

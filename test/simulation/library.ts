@@ -27,7 +27,7 @@ export function loadLibrary(): Promise<Library> {
 
 /** @param folder for the copy. @throws Error where a text to be taken out is not there exactly once: the rule has moved, and the patch must follow. */
 export async function loadPatched(patches: readonly Patch[], folder: string): Promise<Library> {
-  cpSync(DIST, join(folder, 'dist'), { recursive: true })
+  cpSync(DIST, join(folder, 'dist'), { recursive: true, filter: (path) => !path.includes('.d.ts') })
   cpSync(join(ROOT, 'package.json'), join(folder, 'package.json'))
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   for (const patch of patches) apply(join(folder, 'dist', patch.file), patch)

@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { loadLibrary, loadPatched } from './library.ts'
 import { RULES } from './rules.ts'
 import { stageFolder, whole } from './run.ts'
-import { type Outcome, openStage, type Stage } from './world.ts'
+import { CHAOS_STEPS, type Outcome, openStage, type Stage } from './stage.ts'
 
 const WITHOUT_RUNS = 20_000
 
@@ -53,7 +53,7 @@ async function shortest(stage: Stage, { seed }: Outcome): Promise<Outcome> {
   for (let chaos = 0; ; chaos += 4) {
     const outcome = await stage.run(seed, chaos)
     if (outcome.violations.length > 0) return outcome
-    if (chaos > 400) return stage.run(seed)
+    if (chaos >= CHAOS_STEPS) return stage.run(seed)
   }
 }
 

@@ -36,8 +36,8 @@ export interface Schedule {
   note(what: string): void
 }
 
-/** Hops of the event loop after which everything that can go on by itself has. */
-const HOPS = 3
+/** Hops of the event loop after which everything that can go on by itself has: a worker rests for one after its turn. */
+const HOPS = 2
 
 export function createSchedule(chance: Chance, startAt: number): Schedule {
   let time = startAt

@@ -1,35 +1,37 @@
 // The five targets of the simulated world: their policies are the product's own, their calls are the model's.
-
 import type { Outcome } from '../../src/core/outcome.ts'
 import type { CodeTargetPolicy } from '../../src/index.ts'
 import type { Target } from '../../src/target/target.ts'
 import { type ApiModel, type Kind, TIMES } from './api-model.ts'
+import type { Chance } from './chance.ts'
 import type { Library } from './library.ts'
 import type { Life, Schedule } from './schedule.ts'
 
+const MAX_ATTEMPTS = 2
+const MAX_REPLAYS = 4
 const KEY = {
   rememberedFor: TIMES.rememberedMs,
   margin: TIMES.marginMs,
   arrivalMs: TIMES.arrivalMs,
-  maxReplays: 4,
+  maxReplays: MAX_REPLAYS,
 } as const
 const COMMON = {
   timeoutMs: TIMES.timeoutMs,
   deadlineMs: TIMES.deadlineMs,
-  retry: { maxAttempts: 3, initialMs: 50, maxMs: 400 },
+  retry: { maxAttempts: MAX_ATTEMPTS, initialMs: 50, maxMs: 400 },
 } as const
 
 const POLICIES: Readonly<Record<Kind, CodeTargetPolicy>> = {
   keyed: { ...COMMON, idempotency: { ...KEY, failedFirst: 'reexecuted' } },
   stores: { ...COMMON, idempotency: { ...KEY, failedFirst: 'replayed' } },
-  named: { ...COMMON, idempotency: { ...KEY, clientId: true } },
+  named: { ...COMMON, idempotency: { ...KEY, clientId: true, rememberedFor: 'forever' } },
   listed: {
     ...COMMON,
     idempotency: {},
     lookup: {
       settleMs: TIMES.settleMs,
       everyMs: TIMES.everyMs,
-      misses: 2,
+      misses: 1,
       missMeans: 'absent',
       remembers: TIMES.rememberedMs,
     },
@@ -38,6 +40,16 @@ const POLICIES: Readonly<Record<Kind, CodeTargetPolicy>> = {
 }
 
 export const KINDS = Object.keys(POLICIES) as Kind[]
+
+/** Kinds whose API tells a repeat under the same key. */
+export function tellsRepeats(kind: Kind): boolean {
+  return kind === 'keyed' || kind === 'stores' || kind === 'named'
+}
+
+/** How many calls one word of a person pays for, the enqueue being the first. */
+export function callsAWord(kind: Kind): number {
+  return tellsRepeats(kind) ? MAX_ATTEMPTS + MAX_REPLAYS : MAX_ATTEMPTS
+}
 
 const ANYTHING = {
   '~standard': { version: 1, vendor: 'simulation', validate: (value: unknown) => ({ value }) },
@@ -59,20 +71,34 @@ export function configFor(library: Library, store: string) {
   return library.parseConfig({ store, namespace: 'simulation', worker, targets: named }, { path: null, baseDir: '/' })
 }
 
-interface Place {
+/** What the world is told of one call. */
+export interface CallWatch {
+  /** It is claimed; its connection is being made. */
+  onDial(): void
+  /** The call's bytes are about to leave. */
+  onWrite(): void
+  onWritten(): void
+  /** It costs no budget. */
+  onRefund(): void
+}
+
+export interface Place {
   readonly life: Life
   readonly schedule: Schedule
+  readonly chance: Chance
   readonly api: ApiModel
   /** Differs between lives: a replay must not. */
   readonly revision: number
-  /** The call's bytes are about to leave, or have left. */
-  readonly onCall: (moment: 'before' | 'after', payload: string) => void
+  /** As calls and effects name a request. */
+  readonly nameOf: (requestId: number) => string
+  readonly watch: (requestId: number) => CallWatch
 }
 
+const evidence = { phase: 'answered', status: 200 } as const
+
 export function modelTarget(target: Target, place: Place): Target {
-  const { life, schedule, api } = place
+  const { life, schedule, chance, api } = place
   const kind = target.name as Kind
-  const evidence = { phase: 'answered', status: 200 } as const
   return {
     name: target.name,
     version: target.version,
@@ -83,48 +109,57 @@ export function modelTarget(target: Target, place: Place): Target {
     sameOrigin: () => true,
     close: async () => {},
     prepare: (input) => ({ ...target.prepare(input), body: `${input.payload} rendered in life ${place.revision}` }),
-    invoke: async (prepared, { input, gate, onWritten, signal }) => {
+    invoke: async (prepared, { input, gate, onWritten, onLate, signal }) => {
       const startedAt = schedule.now()
-      const of = nameOf(input.request)
+      const { requestId } = input.request
+      const of = place.nameOf(requestId)
+      const watch = place.watch(requestId)
+      watch.onDial()
       await schedule.step(life, `dials for ${of}`)
-      const late = schedule.now() - startedAt >= TIMES.timeoutMs ? 'the deadline is over' : null
-      const refused = late ?? (signal?.aborted ? 'ended' : gate())
+      // A process that was stopped may find its socket ready before it finds its deadline over.
+      const isLate = schedule.now() - startedAt >= TIMES.timeoutMs && chance.is(0.5)
+      const refused = isLate ? 'the deadline is over' : signal?.aborted ? 'ended' : gate()
       if (refused !== null) {
+        schedule.note(`${life.name} does not write the call for ${of}: ${refused}`)
         const unsent = { phase: 'not_sent', error: refused } as const
         return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence: unsent }
       }
-      place.onCall('before', input.payload)
+      watch.onWrite()
       onWritten?.()
       return new Promise((settle) => {
-        const callOff = () => {}
-        const resolve = (outcome: Outcome) => {
-          callOff()
-          settle(outcome)
+        let isOver = false
+        const end = (outcome: Outcome) => {
+          // Code can go on beyond its deadline: what it comes to then is a late answer.
+          if (isOver) onLate?.(outcome)
+          else settle(outcome)
+          isOver = true
         }
-        const unknown = (error: string) =>
-          resolve({ kind: 'unknown', executed: false, retryAfterMs: null, evidence: { phase: 'unanswered', error } })
+        const unknown = (error: string) => {
+          if (!isOver)
+            end({ kind: 'unknown', executed: false, retryAfterMs: null, evidence: { phase: 'unanswered', error } })
+        }
         schedule.note(`${life.name} writes the call for ${of} (${input.key?.slice(0, 8) ?? 'no key'})`)
-        const message = { kind, of, key: input.key, body: prepared.body ?? '' }
-        const toLife = (then: () => void) => () => schedule.later(life, `hears of ${message.of}`, 0, then)
         api.send(
-          message,
-          (outcome) => toLife(() => resolve(outcome))(),
-          toLife(() => unknown('reset')),
+          { kind, of, key: input.key, body: prepared.body ?? '' },
+          (outcome) =>
+            schedule.later(life, `hears of ${of}`, 0, () => {
+              if ('refund' in outcome ? outcome.refund : outcome.kind === 'blocked') watch.onRefund()
+              end(outcome)
+            }),
+          () => schedule.later(life, `sees a reset for ${of}`, 0, () => unknown('reset')),
         )
-        schedule.later(
-          life,
-          `gives up on ${message.of}`,
-          Math.max(0, startedAt + TIMES.timeoutMs - schedule.now()),
-          () => unknown('deadline'),
-        )
+        const leftMs = Math.max(0, startedAt + TIMES.timeoutMs - schedule.now())
+        schedule.later(life, `gives up on ${of}`, leftMs, () => unknown('deadline'))
         signal?.addEventListener('abort', () => unknown('ended'), { once: true })
-        place.onCall('after', input.payload)
+        watch.onWritten()
       })
     },
     lookup: async ({ key, request }) => {
-      await schedule.step(life, `asks for ${nameOf(request)}`)
+      const of = place.nameOf(request.requestId)
+      await schedule.step(life, `asks for ${of}`)
       const found = api.find(kind, key)
-      await schedule.step(life, `is told of ${found.length} for ${nameOf(request)}`)
+      await schedule.step(life, `is told of ${found?.length ?? 'a part'} for ${of}`)
+      if (found === null) return { kind: 'undetermined', retryAfterMs: null, evidence }
       const ids = [...new Set(found.map(({ id }) => id))]
       if (ids.length > 1) return { kind: 'ambiguous', taskIds: ids, evidence }
       return ids[0] === undefined ? { kind: 'miss', evidence } : { kind: 'found', taskId: ids[0], evidence }
@@ -136,15 +171,4 @@ export function modelTarget(target: Target, place: Place): Target {
     },
     status: async () => ({ kind: 'pending', evidence }),
   }
-}
-
-/** A hash that was freed can be a new request's: each is owed by itself. */
-export function nameOf({
-  logicalHash,
-  requestId,
-}: {
-  readonly logicalHash: string
-  readonly requestId: number
-}): string {
-  return `${logicalHash}#${requestId}`
 }

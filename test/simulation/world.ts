@@ -1,309 +1,157 @@
-// One schedule: a few requests, two workers that are killed and started again, an operator, an API of five kinds, clocks that
-// jump, a store that fails. After the chaos comes calm, and then what was promised must hold.
-import { rmSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Config } from '../../src/config/config.ts'
-import { OnceishError } from '../../src/core/errors.ts'
+// The world of one schedule: a producer, two workers that are killed and started again, a person, an API of five kinds,
+// clocks that jump, a store that fails, is purged, and is lost. One action is one thing that happens to them.
 import type { AttemptResult } from '../../src/core/settlement.ts'
+import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
-import type { Store } from '../../src/store/store.ts'
-import type { RequestDetail } from '../../src/store/views.ts'
-import type { Target } from '../../src/target/target.ts'
-import { createApi, type Kind } from './api-model.ts'
-import { type Chance, createChance } from './chance.ts'
-import { violationsOf } from './invariants.ts'
-import type { Library } from './library.ts'
-import { createSchedule, type Life, type Schedule } from './schedule.ts'
-import { configFor, KINDS, modelTarget, nameOf } from './targets.ts'
+import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
+import { createApi } from './api-model.ts'
+import { type Chance, tempered, type Weights } from './chance.ts'
+import { watchTurn, watchWrite } from './fences.ts'
+import { falseCertainty, violationsOf } from './invariants.ts'
+import { createLedger, type Owed } from './owed.ts'
+import { resumeAll, speak } from './person.ts'
+import { createProcesses, type Machine } from './processes.ts'
+import type { Schedule } from './schedule.ts'
+import type { StoreCopy, StoreWatch } from './store-watch.ts'
+import { KINDS, tellsRepeats } from './targets.ts'
 
-export interface Outcome {
-  readonly seed: number
-  readonly steps: number
-  readonly crashes: number
-  readonly violations: readonly string[]
-  readonly trace: readonly string[]
-}
-
-/** Where schedules are run one after the other: one file, emptied between them. */
-export interface Stage {
-  run(seed: number, chaosSteps?: number): Promise<Outcome>
-  close(): Promise<void>
-}
-
-export interface Owed {
-  readonly kind: Kind
-  readonly hash: string
-  readonly payload: object
-  readonly requestId: number
-  /** As calls and effects name it. */
-  readonly name: string
-  readonly isPoison: boolean
-  /** Second effects that a person has accepted. */
-  accepted: number
-}
-
-const START = Date.UTC(2030, 0, 1)
-const CHAOS_STEPS = 160
-/** So many steps of calm, and a request still owed, is a loop without an end. */
-const CALM_STEPS = 6000
+const MAX_OWED = 5
 
 /**
- * How far the wall clocks may fall behind the truth. A clock that is set back by more than the margin covers, while nobody who
- * has seen the time runs, cannot be noticed by anybody.
+ * A clock that was ahead and is set right looks younger than it is once it has passed the store's high-water time again. What
+ * is less than the margin covers is harmless, and so is what no schedule lives to catch up with; what lies between cannot be
+ * noticed by a process that has not seen it.
  */
-const SETBACK_MS = -1000
+const HARMLESS_SETBACK_MS = 800
+const ENDLESS_SETBACK_MS = 300_000
 
-type Action = 'go on' | 'kill' | 'stall' | 'start' | 'jump' | 'enqueue' | 'operate' | 'deliver again' | 'pass time'
-const ACTIONS: Readonly<Record<Action, number>> = {
-  'go on': 100,
-  kill: 3,
-  stall: 2,
-  start: 6,
-  jump: 0.7,
-  enqueue: 2,
-  operate: 3,
-  'deliver again': 1.5,
-  'pass time': 2,
+type Action =
+  | 'go on'
+  | 'kill'
+  | 'stall'
+  | 'start'
+  | 'jump'
+  | 'enqueue'
+  | 'speak'
+  | 'deliver again'
+  | 'pass time'
+  | 'purge'
+  | 'lose the store'
+  | 'copy the store'
+  | 'put the copy back'
+
+const ACTIONS: Weights<Action> = [
+  ['go on', 100],
+  ['kill', 3],
+  ['stall', 2],
+  ['start', 6],
+  ['jump', 2],
+  ['enqueue', 4],
+  ['speak', 4],
+  ['deliver again', 2],
+  ['pass time', 2.5],
+  ['purge', 1],
+  ['lose the store', 0.15],
+  ['copy the store', 0.3],
+  ['put the copy back', 0.3],
+]
+
+export interface World {
+  readonly crashes: number
+  begin(): Promise<void>
+  act(): Promise<void>
+  goOn(): Promise<void>
+  /** From here on nothing fails, and whoever is dead is started again. */
+  calm(): Promise<void>
+  /** Everything that was asked for has come to an end, as far as nobody speaks. */
+  isIdle(): Promise<boolean>
+  /** Nothing more will be enqueued. */
+  isFull(): boolean
+  violations(): Promise<readonly string[]>
+  end(): void
 }
 
-export async function openStage(library: Library, folder: string): Promise<Stage> {
-  const path = join(folder, 'simulation.db')
-  const config = configFor(library, path)
-  const store = await library.openStore(path, { create: true, now: START })
-  const watching = await library.openStore(path, { create: true, now: START })
-  const { default: Database } = await import('better-sqlite3')
-  const raw = new Database(path)
-  // What is proved here is order, not disks: the sync has its own test.
-  for (const db of [raw]) db.pragma('synchronous = OFF')
-  const reset = raw.transaction(() => {
-    for (const table of TABLES) raw.exec(`DELETE FROM ${table}`)
-    raw.exec('DELETE FROM sqlite_sequence')
-    raw.prepare('UPDATE store SET high_water_at = ?, has_called = 0').run(START)
-    rmSync(`${path}-calls`, { force: true })
-  })
-  const TABLES = raw
-    .prepare(`SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'store'`)
-    .pluck()
-    .all() as string[]
-  return {
-    run: async (seed, chaosSteps = CHAOS_STEPS) => {
-      reset.immediate()
-      return runSchedule({ library, config, store, watching }, seed, chaosSteps)
-    },
-    close: async () => {
-      raw.close()
-      await watching.close()
-      await store.close()
-    },
-  }
-}
-
-interface Props {
-  readonly library: Library
-  readonly config: Config
-  readonly store: Store
-  readonly watching: Store
-}
-
-interface Worker {
-  readonly life: Life
-  readonly once: Onceish
-}
-
-async function runSchedule(props: Props, seed: number, chaosSteps: number): Promise<Outcome> {
-  const chance = createChance(seed)
-  const schedule = createSchedule(chance, START)
-  const world = createWorld(props, chance, schedule)
-  const violations: string[] = []
-  let steps = 0
-  try {
-    await world.begin()
-    for (; steps < chaosSteps; steps++) await world.act(chance.weigh(ACTIONS))
-    await world.calm()
-    for (let i = 0; ; i++, steps++) {
-      if (i % 20 === 0 && (await world.isOver())) break
-      if (i >= CALM_STEPS) {
-        violations.push(`after ${CALM_STEPS} steps of calm there is still no end`)
-        break
-      }
-      await world.goOn()
-    }
-    violations.push(...(await world.violations()))
-  } catch (error) {
-    violations.push(`broke off: ${(error as Error).message}`)
-  }
-  world.end()
-  return { seed, steps, crashes: world.crashes(), violations, trace: schedule.trace }
-}
-
-function createWorld({ library, config, store, watching }: Props, chance: Chance, schedule: Schedule) {
+export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance, schedule: Schedule): World {
+  const actions = tempered(ACTIONS, 'go on', chance)
+  const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
   const api = createApi(schedule, chance)
-  const owed: Owed[] = []
-  const workers: Worker[] = []
+  const ledger = createLedger()
   const told: AttemptResult[] = []
-  const ids = new Map<number, string | null>()
-  let lives = 0
-  let crashes = 0
+  const found = new Set<string>()
+  let operator: Onceish
   let furthestOffset = 0
+  let hasJumped = false
   let isCalm = false
-  let broken: unknown = null
-  const lone: Life = { name: 'operator', isDead: false, stalledUntil: 0 }
-  let operator: Onceish | null = null
+  let copy: StoreCopy | null = null
+  let isPutBack = false
+  const processes = createProcesses({ machine, chance, schedule, api, ledger, onTold, runTurn, onWrite })
 
-  function open(life: Life): Promise<Onceish> {
-    const revision = lives++
-    return library.composeOnceish(
-      { config, clock: schedule.clockOf(life), actor: life.name },
-      {
-        openStore: async () => store,
-        store: (whole) => (life === lone ? { ...whole, close: async () => {} } : seam(whole, life)),
-        random: () => chance.next(),
-        target: (target: Target) => modelTarget(target, { life, schedule, api, revision, onCall: poison(life) }),
-      },
-    )
+  function onTold(results: readonly AttemptResult[]): void {
+    told.push(...results)
   }
 
-  /** Every question to the store waits for its turn twice: a process can die before it is done, and after. */
-  function seam(whole: Store, life: Life): Store {
-    const gated =
-      <Given extends unknown[], T>(name: string, member: (...given: Given) => Promise<T>) =>
-      async (...given: Given): Promise<T> => {
-        await schedule.step(life, `asks the store: ${name}`)
-        if (!isCalm && name === 'turn' && chance.is(0.01)) throw new OnceishError('STORE_FULL', 'no space, as told')
-        const result = await member(...given)
-        await schedule.step(life, `heard the store: ${name}`)
-        return result
-      }
-    return {
-      ...whole,
-      facts: async () => ({ ...(await whole.facts()), folderPath: null }),
-      turn: gated('turn', (input) => {
-        told.push(...input.results)
-        return whole.turn(input)
-      }),
-      releaseChecks: gated('releaseChecks', whole.releaseChecks),
-      saveDescriptions: whole.saveDescriptions,
-      watchChanges: (targets) => watching.watchChanges(targets),
-      close: async () => {},
+  async function runTurn(input: TurnInput): Promise<TurnResult> {
+    const wrongAfter = watchTurn(watch, input)
+    const result = await machine.store.turn(input)
+    noteAll(wrongAfter(result))
+    onCommit(input.results)
+    return result
+  }
+
+  function onWrite(requestId: number): void {
+    // A clock that jumped there and back may have let another end a lease whose holder saw nothing of it.
+    if (!hasJumped) noteAll(watchWrite(watch, requestId, schedule.now() + schedule.wallOffset))
+  }
+
+  function noteAll(wrongs: readonly string[]): void {
+    for (const wrong of wrongs) found.add(wrong)
+  }
+
+  function onCommit(results: readonly AttemptResult[]): void {
+    for (const result of results) {
+      if (!ledger.has(result.requestId)) continue
+      const one = ledger.at(result.requestId)
+      one.answers.push(result)
+      // What was acknowledged need not be shown for ever: the acknowledgement is on disk.
+      if (result.outcome.kind === 'accepted_without_id' && chance.is(0.5)) api.forget(one.name)
     }
+    checkCertainty()
   }
 
-  /** A request that kills whoever calls for it, every time. */
-  function poison(life: Life): (moment: 'before' | 'after', payload: string) => void {
-    return (moment, payload) => {
-      if (payload.includes(`kill ${moment}`)) kill(life)
+  /** After every commit: whoever says that nothing is in doubt must be right. */
+  function checkCertainty(): void {
+    for (const standing of watch.doubtless()) {
+      const wrong = falseCertainty(standing, ledger.at(standing.requestId), api)
+      if (wrong !== null) found.add(wrong)
     }
-  }
-
-  function kill(life: Life): void {
-    if (life.isDead) return
-    life.isDead = true
-    crashes++
-    schedule.note(`${life.name} is killed`)
-  }
-
-  function stall(life: Life): void {
-    const ms = chance.pick([400, 1800, 4000])
-    life.stalledUntil = schedule.now() + ms
-    schedule.note(`${life.name} is stopped for ${ms} ms`)
-  }
-
-  async function start(): Promise<void> {
-    const alive = workers.filter(({ life }) => !life.isDead)
-    if (alive.length >= 2) return
-    const life: Life = { name: `w${lives + 1}`, isDead: false, stalledUntil: 0 }
-    schedule.note(`${life.name} starts`)
-    const once = await open(life)
-    workers.push({ life, once })
-    const worker = once.startWorker()
-    worker.done.catch((error: unknown) => {
-      if (!life.isDead) broken = error
-    })
   }
 
   async function enqueue(): Promise<void> {
-    const again = owed.length > 0 && chance.is(0.3) ? chance.pick(owed) : null
-    const kind = again?.kind ?? chance.pick(KINDS)
-    const hash = again?.hash ?? `r${owed.length + 1}`
-    const isPoison = again?.isPoison ?? chance.is(0.04)
+    // A lost store's numbers of generations are lost too: nobody could tell a new request from the old one.
+    // And so are those of what came after a copy that was put back.
+    const known = isPutBack
+      ? []
+      : ledger.all.filter(({ isPoison, isGone }) => !isPoison && !(isGone && api.isRememberingAll))
+    const again = known.length > 0 && chance.is(0.3) ? chance.pick(known) : null
+    const kind = again?.kind ?? chance.pick(kinds)
+    const hash = again?.hash ?? `r${ledger.all.length + 1}`
+    const isPoison = again === null && chance.is(0.06)
     const fate = isPoison ? { fate: `kill ${chance.pick(['before', 'after'])}` } : {}
     const payload = again?.payload ?? { hash, ...fate }
-    const made = await operator?.enqueue({
-      target: kind,
-      payload,
-      logicalHash: hash,
-      priority: chance.below(3),
-    })
-    const isKnown = owed.some(({ requestId }) => requestId === made?.requestId)
-    if (made !== undefined && !isKnown) {
-      const name = nameOf({ logicalHash: hash, requestId: made.requestId })
-      owed.push({ kind, hash, payload, requestId: made.requestId, name, isPoison, accepted: 0 })
-    }
-    schedule.note(
-      `enqueues ${hash} (${kind}${isPoison ? ', poison' : ''}): ${made?.deduplicated ? 'there already' : 'new'}`,
-    )
-  }
-
-  /** A person, who looks before they speak, and only says what is so. */
-  async function operate(): Promise<void> {
-    const one = owed.length === 0 ? null : chance.pick(owed)
-    const seen = one === null ? null : await operator?.get(one.requestId)
-    if (one === null || !seen || operator === null) return
-    const word = { ifVersion: seen.version }
-    const effects = api.effects.filter(({ of }) => of === one.name)
-    try {
-      switch (chance.pick(['cancel', 'retry', 'resolve', 'pause', 'resume', 'resume'] as const)) {
-        case 'cancel':
-          await operator.cancel(one.requestId, word)
-          return schedule.note(`a person cancels ${one.name}`)
-        case 'retry':
-          await operator.retry(one.requestId, word)
-          return schedule.note(`a person retries ${one.name}`)
-        case 'pause':
-          await operator.pause(one.kind)
-          return schedule.note(`a person pauses ${one.kind}`)
-        case 'resume':
-          for (const kind of KINDS) await operator.resume(kind)
-          return
-        case 'resolve':
-          await resolve(
-            one,
-            seen,
-            effects.map(({ id }) => id),
-          )
-      }
-    } catch (error) {
-      schedule.note(`a person is refused: ${(error as Error).message}`)
-    }
-  }
-
-  async function resolve(one: Owed, seen: RequestDetail, taskIds: readonly string[]): Promise<void> {
-    if (operator === null || seen.state !== 'held') return
-    const word = { ifVersion: seen.version }
-    const [taskId] = taskIds
-    if (taskId !== undefined && chance.is(0.7)) {
-      await operator.resolve(one.requestId, { kind: 'task_id', taskId }, word)
-      return schedule.note(`a person says that ${one.name} is ${taskId}`)
-    }
-    const result = await operator.resolve(one.requestId, { kind: 'retry_accepting_duplicates' }, word)
-    if (result.kind === 'applied') one.accepted += Math.max(1, seen.taskState?.doubtfulAttempts.length ?? 1)
-    schedule.note(`a person accepts a duplicate of ${one.name}: ${result.kind}`)
+    const made = await operator.enqueue({ target: kind, payload, logicalHash: hash, priority: chance.below(3) })
+    if (!ledger.has(made.requestId)) ledger.add({ kind, hash, payload, isPoison, requestId: made.requestId })
+    const what = `${hash} (${kind}${isPoison ? ', poison' : ''})`
+    schedule.note(`enqueues ${what}: ${made.deduplicated ? 'there already' : ledger.at(made.requestId).name}`)
   }
 
   /** An answer that was spilled, or that a network sent twice, comes again. */
   async function deliverAgain(): Promise<void> {
-    if (told.length === 0 || operator === null) return
+    if (told.length === 0) return
     const result = chance.pick(told)
     schedule.note(`the answer of ${result.requestId} attempt ${result.attempt} (${result.outcome.kind}) comes again`)
-    await settleLate(operator, store, result)
-  }
-
-  async function settleLate(whose: Onceish, into: Store, result: AttemptResult): Promise<void> {
-    const policies = Object.fromEntries(
-      Object.values(whose.config.codeTargets).map(({ name, policy }) => [name, policy]),
-    )
+    const { codeTargets } = machine.config
     const now = schedule.now() + schedule.wallOffset
-    await into.turn({
+    await runTurn({
       now: () => now,
       latestNow: () => now,
       worker: { name: 'late', boot: 'late' },
@@ -314,76 +162,159 @@ function createWorld({ library, config, store, watching }: Props, chance: Chance
       trackings: [],
       claim: { slots: 0, targets: [], prepare: () => ({ kind: 'dead', reason: 'never', note: '' }) },
       check: { slots: 0, targets: [] },
-      policyOf: (target) => policies[target],
+      policyOf: (target) => codeTargets[target]?.policy,
       random: () => chance.next(),
     })
   }
 
-  async function goOn(): Promise<void> {
-    if (isCalm && workers.every(({ life }) => life.isDead)) await start()
-    if (!(await schedule.advance())) await schedule.pass(50)
-    if (broken !== null) throw broken
-    if (chance.is(0.1)) await checkWriteOnce()
+  async function purge(): Promise<void> {
+    const present = ledger.all.filter(({ isGone }) => !isGone)
+    const before = new Map(present.map((one) => [one, watch.stateOf(one.requestId)]))
+    const now = schedule.now() + schedule.wallOffset
+    const scope = { before: now, states: ENDED_STATES, targets: null, abandoned: false }
+    await machine.store.purgeAfter(0, scope, { now, actor: 'operator', dryRun: false })
+    for (const [one, state] of before) {
+      if (state === null || watch.stateOf(one.requestId) !== null) continue
+      schedule.note(`${one.name} is purged`)
+      one.isGone = true
+      if (!(ENDED_STATES as readonly string[]).includes(state)) found.add(`${one.name} was ${state} and is purged`)
+    }
   }
 
-  /** A task id that was once written stays. */
-  async function checkWriteOnce(): Promise<void> {
-    for (const { requestId, state, taskId } of await store.viewsOf(owed.map((one) => one.requestId))) {
-      if (state !== 'submitted') continue
-      const before = ids.get(requestId) ?? taskId
-      if (before !== taskId) throw new Error(`request ${requestId} was task ${before} and is ${taskId}`)
-      ids.set(requestId, taskId)
+  /** The file is gone with everything in it; the producer enqueues again what it knows, under the same namespace. */
+  async function loseTheStore(): Promise<void> {
+    schedule.note('the store is lost')
+    copy = null
+    const generations = new Map<Owed, number>()
+    for (const one of ledger.all) generations.set(one, (await operator.get(one.requestId))?.generation ?? 0)
+    for (const life of processes.alive()) processes.kill(life)
+    watch.empty(schedule.now() + schedule.wallOffset)
+    ledger.forgetIds()
+    told.length = 0
+    api.isRememberingAll = true
+    api.takesOtherBytes = true
+    for (const one of ledger.all) {
+      const isAlone = ledger.all.every((other) => other === one || other.hash !== one.hash)
+      // What the lost file alone knew is lost with it: what was called without a key that tells, and higher generations,
+      // which a refusal leads to where an API stores those.
+      const isKeyed = tellsRepeats(one.kind) && one.kind !== 'stores'
+      one.isGone ||= !(isAlone && isKeyed && generations.get(one) === 1)
+    }
+    for (const one of ledger.all.filter(({ isGone }) => !isGone).reverse()) {
+      const { requestId } = await operator.enqueue({ target: one.kind, payload: one.payload, logicalHash: one.hash })
+      ledger.move(one, requestId)
+      schedule.note(`enqueues ${one.name} again`)
+    }
+  }
+
+  /** Everybody is stopped first, and whoever finds that the store was put back says so. */
+  async function putBack(): Promise<void> {
+    if (copy === null || isPutBack) return
+    const rows = copy.get('task_state') as readonly { request_id: number; state: string }[]
+    // What a person said since of a request that had ended is forgotten, and nobody can tell.
+    const isReopened = rows.some(
+      ({ request_id, state }) => ['dead', 'canceled'].includes(state) && watch.stateOf(request_id) !== state,
+    )
+    if (isReopened) return
+    schedule.note('a copy is put back')
+    isPutBack = true
+    api.takesOtherBytes = true
+    for (const life of processes.alive()) processes.kill(life)
+    watch.putBack(copy)
+    // Whoever puts it back takes their time.
+    await schedule.pass(chance.pick([50, 1600, 12_000]))
+    told.length = 0
+    const owed = [...rows, ...(copy.get('requests') ?? [])].map(
+      (row) => row['request_id' as keyof typeof row] as number,
+    )
+    ledger.keepOnly(new Set(owed))
+    if ((await operator.origin()).kind !== 'own') await operator.declareRestored()
+    checkCertainty()
+  }
+
+  function jump(): void {
+    const offset = schedule.wallOffset + chance.pick([-600_000, -600_000, -800, 800, 5000, 600_000])
+    const behind = furthestOffset - offset
+    const isHarmless = behind <= HARMLESS_SETBACK_MS || behind >= ENDLESS_SETBACK_MS
+    schedule.wallOffset = isHarmless ? offset : furthestOffset
+    furthestOffset = Math.max(furthestOffset, schedule.wallOffset)
+    hasJumped = true
+    schedule.note(`the wall clock jumps: it is ahead by ${schedule.wallOffset}`)
+  }
+
+  async function goOn(): Promise<void> {
+    if (isCalm && processes.alive().length === 0) await processes.startWorker()
+    if (!(await schedule.advance())) await schedule.pass(50)
+    processes.check()
+  }
+
+  async function act(): Promise<void> {
+    const alive = processes.alive()
+    switch (chance.weigh(actions)) {
+      case 'kill':
+        return alive.length > 0 ? processes.kill(chance.pick(alive)) : undefined
+      case 'stall':
+        return alive.length > 0 ? processes.stall(chance.pick(alive)) : undefined
+      case 'start':
+        return processes.startWorker()
+      case 'enqueue':
+        return ledger.all.length < MAX_OWED ? enqueue() : undefined
+      case 'speak':
+        await speak({ operator, chance, schedule, api, ledger, hasJumped })
+        return checkCertainty()
+      case 'deliver again':
+        return deliverAgain()
+      case 'pass time':
+        return schedule.pass(chance.pick([50, 400, 1600, 5000, 12_000]))
+      case 'purge':
+        return purge()
+      case 'lose the store':
+        return loseTheStore()
+      case 'copy the store':
+        if (!isPutBack) copy = watch.copy()
+        return
+      case 'put the copy back':
+        return putBack()
+      case 'jump':
+        return jump()
+      case 'go on':
+        return goOn()
     }
   }
 
   return {
+    get crashes() {
+      return processes.crashes
+    },
     begin: async () => {
-      operator = await open(lone)
+      operator = await processes.openOperator()
       for (let i = chance.below(3) + 1; i > 0; i--) await enqueue()
-      await start()
-      await start()
+      await processes.startWorker()
+      await processes.startWorker()
     },
-    act: async (action: Action) => {
-      const alive = workers.filter(({ life }) => !life.isDead)
-      if (action === 'kill' && alive.length > 0) kill(chance.pick(alive).life)
-      else if (action === 'stall' && alive.length > 0) stall(chance.pick(alive).life)
-      else if (action === 'start') await start()
-      else if (action === 'enqueue' && owed.length < 5) await enqueue()
-      else if (action === 'operate') await operate()
-      else if (action === 'deliver again') await deliverAgain()
-      else if (action === 'pass time') await schedule.pass(chance.pick([50, 400, 1600, 5000]))
-      else if (action === 'jump') {
-        const jump = Math.max(
-          chance.pick([-600_000, -5000, -800, 800, 5000, 600_000]),
-          SETBACK_MS - schedule.wallOffset,
-        )
-        schedule.wallOffset += jump
-        furthestOffset = Math.max(furthestOffset, schedule.wallOffset)
-        schedule.note(`the wall clock jumps by ${jump}`)
-      } else await goOn()
-    },
+    act,
     goOn,
     calm: async () => {
-      for (const kind of KINDS) await operator?.resume(kind)
       isCalm = true
       api.isCalm = true
+      processes.calm()
       // Somebody sets the clocks right: none is behind what the store has seen.
       schedule.wallOffset = furthestOffset
+      await resumeAll(operator)
       schedule.note('calm')
     },
-    isOver: async () => {
-      if (operator === null) return true
-      const status = await operator.status()
-      const { ready = 0, scheduled = 0, invoking = 0, unknown = 0 } = status.states
-      return ready + scheduled + invoking + unknown === 0
+    isIdle: async () => {
+      // A refusal of the credentials may have been on its way still.
+      if (isCalm) for (const kind of watch.pausedTargets()) await operator.resume(kind)
+      return watch.isOver()
     },
+    isFull: () => ledger.all.length >= MAX_OWED,
     violations: async () => {
-      const rows = await Promise.all(owed.map(async (one) => ({ one, row: await store.get(one.requestId) })))
-      return violationsOf(rows, api)
+      const rows = await Promise.all(
+        ledger.all.map(async (one) => ({ one, row: one.isGone ? null : await machine.store.get(one.requestId) })),
+      )
+      return [...found, ...watch.forbidden(), ...violationsOf(rows, api)]
     },
-    crashes: () => crashes,
-    end: () => {
-      for (const { life } of workers) life.isDead = true
-    },
+    end: () => processes.end(),
   }
 }

@@ -245,6 +245,18 @@ test('a task that a late answer named is not "not executed", and stays on record
   expect(await world.store.orphans(5)).toMatchObject([{ taskId: 'T1' }])
 })
 
+test('a task that was put aside as an orphan is none any more once its request is settled on it', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'keyed')
+  await world.store.cancel(call.requestId, word(world))
+  await world.turn({ results: [answer(call, accepted('T'))] })
+  await world.store.resolve(call.requestId, { kind: 'retry_accepting_duplicates' }, word(world), ALWAYS)
+  expect(await world.store.orphans(5)).toMatchObject([{ taskId: 'T' }])
+  await world.turn({ results: [answer(call, accepted('T'))] })
+  expect(await world.store.get(call.requestId)).toMatchObject({ state: 'submitted', taskId: 'T', orphans: [] })
+  expect(await world.store.orphans(5)).toEqual([])
+})
+
 test('"not executed" of a request that is to be canceled cancels it: no call follows', async () => {
   const world = await openWorld()
   const { requestId } = await hold(world)

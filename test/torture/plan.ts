@@ -1,6 +1,6 @@
 // What a seed decides: which requests there are and what their first call meets, who is killed, and after how much work.
 import { KINDS, type Kind } from '../../fixtures/api/ledger.ts'
-import { type Chance, createChance } from '../simulation/chance.ts'
+import { type Chance, createChance, type Weights } from '../simulation/chance.ts'
 
 export interface PlannedRequest {
   readonly target: Kind
@@ -8,20 +8,20 @@ export interface PlannedRequest {
   readonly priority: number
 }
 
-const FAULTS = {
-  none: 58,
-  'slow:200': 8,
-  'slow_before:150': 6,
-  cut: 5,
-  reset_after: 5,
-  reset_before: 4,
-  '429:1': 4,
-  '502_after': 4,
-  '500_before': 2,
-  hang_after: 1,
-  'late_effect:200': 1,
-  '400': 2,
-} as const
+const FAULTS: Weights<string> = [
+  ['none', 58],
+  ['slow:200', 8],
+  ['slow_before:150', 6],
+  ['cut', 5],
+  ['reset_after', 5],
+  ['reset_before', 4],
+  ['429:1', 4],
+  ['502_after', 4],
+  ['500_before', 2],
+  ['hang_after', 1],
+  ['late_effect:200', 1],
+  ['400', 2],
+]
 
 const KNUTH = 2_654_435_761
 
@@ -32,7 +32,12 @@ export function requestOf(seed: number, n: number): PlannedRequest {
 }
 
 export type Victim = 'worker 1' | 'worker 2' | 'both workers' | 'producer'
-const VICTIMS: Readonly<Record<Victim, number>> = { 'worker 1': 40, 'worker 2': 40, 'both workers': 12, producer: 8 }
+const VICTIMS: Weights<Victim> = [
+  ['worker 1', 40],
+  ['worker 2', 40],
+  ['both workers', 12],
+  ['producer', 8],
+]
 
 export interface PlannedKill {
   readonly victim: Victim

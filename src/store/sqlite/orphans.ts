@@ -22,7 +22,6 @@ export function adoptOrphan(
     if (row.state === 'succeeded')
       return 'the task of its request has succeeded, so this is a second effect; deal with it at the API, and dismiss it'
     const context = { now: word.now, policy: policyOf(row.target) ?? NO_POLICY, random: Math.random }
-    sql.deleteOrphan.run(orphanId)
     applyTransition(sql, row, adoption(row, orphan, context, word), word)
     return null
   })

@@ -199,8 +199,8 @@ const SOURCES = {
   scheduled:
     'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
   other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
-  all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT :bound)
-      UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT :bound)) AS ids
+  all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT +:bound)
+      UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT +:bound)) AS ids
     LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
 }
 
@@ -220,7 +220,7 @@ export function listRequests(db: Connection, filter: RequestFilter): RequestView
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
   const bound = filter.target === undefined ? filter.limit : -1
-  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${id} LIMIT :limit`
+  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${id} LIMIT +:limit`
   const parameters = {
     after: filter.afterId ?? 0,
     state: filter.state,

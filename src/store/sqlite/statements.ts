@@ -1,5 +1,6 @@
 // The SQL texts that are prepared once a connection, named for what they do. Time is always a parameter.
 // Each UPDATE of a row in flight names the state or version it leaves: zero changes means that somebody else was first.
+// LIMIT takes its parameter behind a plus: SQLite looks at the value of a bare one to plan, and so plans anew at each bind.
 import type Database from 'better-sqlite3'
 
 const TASK_STATE_COLUMNS = [
@@ -96,13 +97,13 @@ export const SQL = {
   deleteWaiting: row('DELETE FROM waiting WHERE due_at = ? AND request_id = ?'),
   setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
   dueWaiting: row(
-    'SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT ?',
+    'SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?',
   ),
   nextWaitingAt: value('SELECT MIN(due_at) FROM waiting'),
   laneHead: row(
     `SELECT target, rank, due_at, request_id FROM ready
      WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
-     ORDER BY rank, due_at, request_id LIMIT ?`,
+     ORDER BY rank, due_at, request_id LIMIT +?`,
   ),
 
   // claim
@@ -152,18 +153,18 @@ export const SQL = {
        AND lease_until > ?`,
   ),
   expiredLeases: row(
-    `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT ?`,
+    `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT +?`,
   ),
   nextLeaseEnd: value(`SELECT MIN(lease_until) FROM task_state WHERE state = 'invoking'`),
 
   // investigate
   dueUnknown: row(
     `SELECT * FROM task_state WHERE state = 'unknown' AND next_check_at <= ?
-       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT ?`,
+       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT +?`,
   ),
   dueTracked: row(
     `SELECT * FROM task_state WHERE state = 'submitted' AND next_check_at <= ?
-       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT ?`,
+       AND target IN (SELECT value FROM json_each(?)) ORDER BY next_check_at LIMIT +?`,
   ),
   nextUnknownAt: value(
     `SELECT MIN(next_check_at) FROM task_state WHERE state = 'unknown' AND target IN (SELECT value FROM json_each(?))`,
@@ -199,6 +200,7 @@ export const SQL = {
     `INSERT INTO orphans (request_id, target, attempt, task_id, found_at, evidence) VALUES (?, ?, ?, ?, ?, ?)
      ON CONFLICT (request_id, task_id) DO NOTHING`,
   ),
+  deleteOrphanOf: row('DELETE FROM orphans WHERE request_id = ? AND task_id = ?'),
 
   // purge
   // A slice in id order from the table itself: no index and no sorting, however many rows there are.
@@ -214,7 +216,7 @@ export const SQL = {
          WHEN doubtful_attempts <> '' AND abandoned = 0 THEN 'inDoubt'
          ELSE 'orphan'
        END AS kept_for
-     FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT :limit`,
+     FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT +:limit`,
   ),
   lastTaskStateId: value('SELECT MAX(request_id) FROM task_state'),
   purgeIfEnded: row(
@@ -234,7 +236,7 @@ export const SQL = {
   ),
   keptPayload: value('SELECT payload FROM kept_payloads WHERE request_id = ?'),
   keptPastAge: value(
-    'SELECT request_id FROM kept_payloads WHERE target = ? AND settled_at <= ? ORDER BY settled_at LIMIT ?',
+    'SELECT request_id FROM kept_payloads WHERE target = ? AND settled_at <= ? ORDER BY settled_at LIMIT +?',
   ),
   countKeptPastAge: value('SELECT COUNT(*) FROM kept_payloads WHERE target = ? AND settled_at <= ?'),
 
@@ -263,28 +265,28 @@ export const SQL = {
   ),
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
-  owedAfter: row('SELECT * FROM requests WHERE request_id > ? ORDER BY request_id LIMIT ?'),
+  owedAfter: row('SELECT * FROM requests WHERE request_id > ? ORDER BY request_id LIMIT +?'),
   frozen: value('SELECT frozen FROM task_state WHERE request_id = ?'),
-  eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT ?'),
+  eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT +?'),
   lastEventId: value('SELECT COALESCE(MAX(event_id), 0) FROM events'),
   eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
   orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
-  orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT ?'),
+  orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT +?'),
   orphan: row('SELECT * FROM orphans WHERE orphan_id = ?'),
   deleteOrphan: row('DELETE FROM orphans WHERE orphan_id = ?'),
   // Ids below it were given to orphans, whether they are still there or not.
   lastOrphanId: value(`SELECT seq FROM sqlite_sequence WHERE name = 'orphans'`),
   countOrphans: value('SELECT COUNT(*) FROM orphans'),
   inDoubt: row(
-    `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT ?`,
+    `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT +?`,
   ),
   // Each state by its own index.
   doubtRows: row(
     `SELECT * FROM (SELECT * FROM task_state INDEXED BY task_state_invoking
-       WHERE state = 'invoking' ORDER BY lease_until LIMIT :limit)
-     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state = 'unknown' ORDER BY next_check_at LIMIT :limit)
+       WHERE state = 'invoking' ORDER BY lease_until LIMIT +:limit)
+     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state = 'unknown' ORDER BY next_check_at LIMIT +:limit)
      UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state IN ('unknown', 'held', 'dead', 'canceled')
-       AND state = 'held' LIMIT :limit)`,
+       AND state = 'held' LIMIT +:limit)`,
   ),
   countStates: row(
     `SELECT target, state, COUNT(*) AS rows FROM task_state WHERE state <> 'queued' GROUP BY target, state`,

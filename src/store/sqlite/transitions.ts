@@ -40,6 +40,8 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (transition.keepPayload) sql.keepPayload.run(word.now, row.requestId)
   if (isOver) deleteRequest(sql, row.requestId)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
+  // What was put aside as another task is the request's own after all.
+  if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
   if (event !== null) noteEvent(sql, row, to, event, word)
   return next

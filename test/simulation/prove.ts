@@ -1,0 +1,43 @@
+// So many schedules, each of which must hold what was promised. Two test files share the work, so that both cores do.
+import { rmSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { countProof } from '../support/proof.ts'
+import { loadLibrary } from './library.ts'
+import { stageFolder } from './run.ts'
+import { openStage, type Stage } from './stage.ts'
+
+const A_PART = 100
+const PATIENCE_MS = 120_000
+
+/** @param first seed. */
+export function proveSchedules(first: number, count: number): void {
+  let folder: string
+  let stage: Stage
+  beforeAll(async () => {
+    folder = stageFolder()
+    stage = await openStage(await loadLibrary(), folder)
+  })
+  afterAll(async () => {
+    await stage.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test.each(Array.from({ length: count / A_PART }, (_, part) => first + part * A_PART))(
+    'schedules %i and on hold what was promised',
+    async (from) => {
+      for (let seed = from; seed < from + A_PART; seed++) {
+        const { violations, trace, crashes } = await stage.run(seed)
+        countProof('schedules')
+        countProof('crashes', crashes)
+        if (violations.length > 0) expect.fail(`seed ${seed}:\n${[...trace, ...violations].join('\n')}`)
+      }
+    },
+    PATIENCE_MS,
+  )
+
+  test('a seed is one schedule: the same steps, every time', async () => {
+    const [one, two] = [await stage.run(first + 6), await stage.run(first + 6)]
+    expect(one.trace.length).toBeGreaterThan(20)
+    expect(two.trace).toEqual(one.trace)
+  })
+}

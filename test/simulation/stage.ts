@@ -1,0 +1,78 @@
+// Where schedules are run one after the other: one file, emptied between them. After the chaos comes calm, and then what was
+// promised must hold.
+import { join } from 'node:path'
+import { createChance } from './chance.ts'
+import type { Library } from './library.ts'
+import type { Machine } from './processes.ts'
+import { createSchedule } from './schedule.ts'
+import { type StoreWatch, watchStore } from './store-watch.ts'
+import { configFor } from './targets.ts'
+import { createWorld } from './world.ts'
+
+export interface Outcome {
+  readonly seed: number
+  readonly steps: number
+  readonly crashes: number
+  readonly violations: readonly string[]
+  readonly trace: readonly string[]
+}
+
+export interface Stage {
+  run(seed: number, chaosSteps?: number): Promise<Outcome>
+  close(): Promise<void>
+}
+
+const START = Date.UTC(2030, 0, 1)
+/** How much happens before the calm. */
+export const CHAOS_STEPS = 160
+/** So many steps of calm, and a request still owed, is a loop without an end. */
+const CALM_STEPS = 3000
+const LOOK_EVERY = 20
+
+export async function openStage(library: Library, folder: string): Promise<Stage> {
+  const path = join(folder, 'simulation.db')
+  const config = configFor(library, path)
+  const store = await library.openStore(path, { create: true, now: START })
+  const watch = watchStore(path)
+  const watching = await library.openStore(path, { create: false, now: START })
+  return {
+    run: (seed, chaosSteps = CHAOS_STEPS) => {
+      watch.empty(START)
+      return runSchedule({ library, config, store, watching }, watch, seed, chaosSteps)
+    },
+    close: async () => {
+      watch.close()
+      await watching.close()
+      await store.close()
+    },
+  }
+}
+
+async function runSchedule(machine: Machine, watch: StoreWatch, seed: number, chaosSteps: number): Promise<Outcome> {
+  const chance = createChance(seed)
+  const schedule = createSchedule(chance, START)
+  const world = createWorld(machine, watch, chance, schedule)
+  const violations: string[] = []
+  let steps = 0
+  try {
+    await world.begin()
+    for (; steps < chaosSteps; steps++) {
+      if (steps % LOOK_EVERY === 0 && world.isFull() && (await world.isIdle())) break
+      await world.act()
+    }
+    await world.calm()
+    for (let i = 0; ; i++, steps++) {
+      if (i % LOOK_EVERY === 0 && (await world.isIdle())) break
+      if (i >= CALM_STEPS) {
+        violations.push(`after ${CALM_STEPS} steps of calm there is still no end`)
+        break
+      }
+      await world.goOn()
+    }
+    violations.push(...(await world.violations()))
+  } catch (error) {
+    violations.push(`broke off: ${(error as Error).message}`)
+  }
+  world.end()
+  return { seed, steps, crashes: world.crashes, violations, trace: schedule.trace }
+}
