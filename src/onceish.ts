@@ -6,7 +6,7 @@ import { configInCode, type GivenTarget, type PayloadsOf } from './config/in-cod
 import { parseConfig } from './config/options.ts'
 import { createPrepare } from './consumer/prepare.ts'
 import { startWorker, type Worker } from './consumer/worker.ts'
-import { latestWall, systemClock } from './core/clock.ts'
+import { steadyTime, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
 import { DRAIN_HORIZON_MS } from './core/limits.ts'
 import { SILENT } from './core/log.ts'
@@ -84,9 +84,13 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     targetNames: registry.targets.map((target) => target.name),
     schemaOf: (target) => (Object.hasOwn(config.payloads, target) ? config.payloads[target] : undefined),
   }
-  const latestNow = latestWall(clock)
-  const windowClock = async () => ({ wall: now(), latest: latestNow(), highWaterAt: (await store.facts()).highWaterAt })
-  const withOutlook = createOutlook({ registry, now, latestNow })
+  const steady = steadyTime(clock)
+  const windowClock = async () => {
+    const { highWaterAt, clockAheadMs } = await store.facts()
+    steady.hear(clockAheadMs)
+    return { wall: now(), latest: steady.now(), highWaterAt }
+  }
+  const withOutlook = createOutlook({ registry, now, steady })
   const reconcile = createReconciler({
     registry,
     watch: createSettleWatch(clock),
@@ -122,7 +126,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
       reconcile,
       track: createTracker(registry),
       clock,
-      latestNow,
+      steady,
       log,
       random,
       ...config.worker,

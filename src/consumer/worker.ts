@@ -2,7 +2,7 @@
 // a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Between turns only the
 // question whether another process committed is asked, every few milliseconds.
 import { randomBytes } from 'node:crypto'
-import { type Clock, type Instant, instantOf } from '../core/clock.ts'
+import { CLOCK_NOISE_MS, type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
@@ -46,8 +46,7 @@ export interface WorkerOptions {
   /** Asks for the state of one submitted task; never rejects. */
   readonly track: (task: TrackedTask, signal: AbortSignal) => Promise<Tracking>
   readonly clock: Clock
-  /** The largest instant this process knows of. */
-  readonly latestNow: () => number
+  readonly steady: SteadyTime
   readonly log: Log
   readonly random: () => number
   readonly name: string
@@ -121,6 +120,8 @@ function createLoop(options: WorkerOptions) {
   let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
   let mayHaveWork = true
+  /** How far the store knows steady time to be ahead of the wall. */
+  let knownAheadMs = 0
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let hasBegun = false
@@ -198,10 +199,15 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots())
+    const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || isClockSet()
     if (trouble.isOn || hasNews || renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
+  }
+
+  /** The store must know before this process dies: nobody else may have seen it. */
+  function isClockSet(): boolean {
+    return Math.abs(options.steady.now() - clock.wallNow() - knownAheadMs) > CLOCK_NOISE_MS
   }
 
   function renewalDueInMs(): number {
@@ -311,7 +317,7 @@ function createLoop(options: WorkerOptions) {
         grantedAt = instantOf(clock)
         return grantedAt.wall
       },
-      latestNow: options.latestNow,
+      steady: options.steady,
       worker: life,
       leaseMs,
       results,
@@ -329,6 +335,7 @@ function createLoop(options: WorkerOptions) {
     stalls.expectWithin(0)
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)
+    knownAheadMs = options.steady.now() - clock.wallNow()
     checks.recorded(findings, result.reconciled)
     mayHaveWork ||= result.more
     nextDueAt = result.nextDueAt

@@ -38,8 +38,39 @@ export function shortestSince(start: Instant, now: Instant): number {
   return Math.min(now.wall - start.wall, now.monotonic - start.monotonic)
 }
 
-/** Wall time that never goes back within this process: a clock set back does not shorten what it has seen pass. */
-export function latestWall(clock: Clock): () => number {
-  const start = instantOf(clock)
-  return () => Math.max(clock.wallNow(), start.wall + clock.monotonicNow() - start.monotonic)
+/** A difference between the two clocks that is no setting. */
+export const CLOCK_NOISE_MS = 100
+
+/**
+ * Wall time that never goes back: it follows the wall clock forward, and goes on at least as fast as the monotonic one. How far
+ * it is ahead of a wall clock that was set back is kept in the store, so that it outlives the process that saw it.
+ */
+export interface SteadyTime {
+  /** UTC epoch ms, whole. */
+  now(): number
+  /** What the store says by how much it is ahead of the wall: what another process has seen, or what was just written. */
+  hear(aheadMs: number): void
+}
+
+export function steadyTime(clock: Clock): SteadyTime {
+  let last = instantOf(clock)
+  let heardMs = 0
+  const advance = (atLeast: number) => {
+    const now = instantOf(clock)
+    last = {
+      wall: Math.max(now.wall, last.wall + now.monotonic - last.monotonic, atLeast),
+      monotonic: now.monotonic,
+    }
+    return last.wall
+  }
+  return {
+    // Rounded for the caller alone: what is cut off at each question would slow the clock down.
+    now: () => Math.floor(advance(0)),
+    hear: (aheadMs) => {
+      // Known already: a wall clock that has been set forward since must not be taken for even further ahead.
+      if (Math.abs(aheadMs - heardMs) <= CLOCK_NOISE_MS) return
+      heardMs = aheadMs
+      advance(clock.wallNow() + aheadMs)
+    },
+  }
 }

@@ -103,7 +103,7 @@ export interface TaskState {
   readonly abandoned: boolean
   readonly leaseOwner: string | null
   readonly leaseUntil: number | null
-  /** Commit of the generation's first attempt that may have left. */
+  /** Commit of the generation's first attempt that may have left, in steady time (`clock.ts`). */
   readonly startedAt: number | null
   /** When the newest attempt can last have written: its answer or close, else the end of its lease. */
   readonly endedAt: number | null

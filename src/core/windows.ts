@@ -6,15 +6,15 @@ import type { TaskState } from './task-state.ts'
 
 export interface WindowClock {
   readonly wall: number
-  /** The largest instant this process knows of: wall time, or its start plus monotonic time since. */
+  /** Steady time (`clock.ts`): what was set back since somebody of this store saw it does not count. */
   readonly latest: number
-  /** The largest instant that any claiming commit has written. */
+  /** The largest steady time that a commit has written. */
   readonly highWaterAt: number
 }
 
 export type ReplayWindow =
   | { readonly kind: 'open' }
-  /** The clock is behind the high-water time: it proves nothing yet. */
+  /** The clock was set back while nobody saw it, behind the high-water time: it proves nothing yet. `until`: by the wall. */
   | { readonly kind: 'wait'; readonly until: number }
   | { readonly kind: 'closed' }
   /** No key, or an unknown memory. */
@@ -28,7 +28,8 @@ export function replayWindow(row: TaskState, policy: TargetPolicy, clock: Window
   const key = policy.key
   if (key === null || key.rememberedForMs === null || row.idempotencyKey === null) return { kind: 'unavailable' }
   if (key.rememberedForMs === 'forever') return { kind: 'open' }
-  if (clock.wall + CLOCK_TOLERANCE_MS < clock.highWaterAt) return { kind: 'wait', until: clock.highWaterAt }
+  const behindMs = clock.highWaterAt - Math.max(clock.wall, clock.latest)
+  if (behindMs > CLOCK_TOLERANCE_MS) return { kind: 'wait', until: clock.wall + behindMs }
   return ageOf(row, clock) + slackMs(key, policy) <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
 }
 

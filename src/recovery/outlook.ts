@@ -1,5 +1,6 @@
 // What happens next with one request, and why, told from what is stored alone: nothing is asked, written or called. What a lookup
 // would say is a dry run's to tell.
+import type { SteadyTime } from '../core/clock.ts'
 import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
@@ -32,12 +33,13 @@ export interface RequestStory extends RequestDetail {
 export interface OutlookOptions {
   readonly registry: TargetRegistry
   readonly now: () => number
-  readonly latestNow: () => number
+  readonly steady: SteadyTime
 }
 
-export function createOutlook({ registry, now, latestNow }: OutlookOptions) {
-  return function withOutlook({ description, highWaterAt, ...detail }: StoredRequest): RequestStory {
-    const clock = { wall: now(), latest: latestNow(), highWaterAt }
+export function createOutlook({ registry, now, steady }: OutlookOptions) {
+  return function withOutlook({ description, highWaterAt, clockAheadMs, ...detail }: StoredRequest): RequestStory {
+    steady.hear(clockAheadMs)
+    const clock = { wall: now(), latest: steady.now(), highWaterAt }
     return { ...detail, outlook: outlookOf(detail, description, clock) }
   }
 

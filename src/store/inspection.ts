@@ -45,6 +45,8 @@ export interface DatabaseFacts {
   /** A commit of ours waits until it is on disk. */
   readonly isSynced: boolean
   readonly highWaterAt: number
+  /** How far the store knows its clock to have been set back. */
+  readonly clockAheadMs: number
   /** Null where the schema is not this release's. */
   readonly origin: StoreOrigin | null
   /** The latest instant in the newest rows. */

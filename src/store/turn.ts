@@ -1,4 +1,5 @@
 // What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
+import type { SteadyTime } from '../core/clock.ts'
 import type { TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
@@ -90,8 +91,8 @@ export interface TurnInput {
   readonly check: { readonly slots: number; readonly targets: readonly string[] }
   /** Of every target that is described, served or not: late answers may be anybody's. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
-  /** The largest clock this process knows, for windows; asked inside the transaction. */
-  readonly latestNow: () => number
+  /** For windows; asked inside the transaction. */
+  readonly steady: SteadyTime
   readonly random: () => number
 }
 

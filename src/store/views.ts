@@ -88,6 +88,7 @@ export interface StoredRequest extends RequestDetail {
   /** That its call was made with. */
   readonly description: string | null
   readonly highWaterAt: number
+  readonly clockAheadMs: number
 }
 
 /** Why a target is not called. */
@@ -200,6 +201,8 @@ export interface StoreFacts {
   readonly namespace: string
   /** Random, of this history of the file: part of the fencing token. */
   readonly incarnation: string
-  /** The largest instant that any claiming commit has written, epoch ms. */
+  /** The largest steady time that a commit has written, epoch ms. */
   readonly highWaterAt: number
+  /** How far steady time is ahead of the wall clock, which was set back so far while somebody saw it. */
+  readonly clockAheadMs: number
 }

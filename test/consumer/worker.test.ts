@@ -3,6 +3,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { writeSpill } from '../../src/consumer/spill.ts'
+import { steadyTime, systemClock } from '../../src/core/clock.ts'
 import { OnceishError } from '../../src/core/errors.ts'
 import { type Onceish, openOnceish } from '../../src/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -117,7 +118,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   const store = await openStore(path, { create: false, now: Date.now() })
   const { incarnation } = await store.facts()
   const claimed = await store.turn({
-    now: () => Date.now() - 10_000, latestNow: Date.now, worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000, results: [], renewals: [],
+    now: () => Date.now() - 10_000, steady: steadyTime(systemClock), worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000, results: [], renewals: [],
     reconciliations: [],
     trackings: [],
     check: { slots: 0, targets: [] },

@@ -53,6 +53,7 @@ function factsOf(given: Given): DoctorFacts {
     journalMode: 'wal',
     isSynced: true,
     highWaterAt: NOW - 5000,
+    clockAheadMs: 0,
     origin: { kind: 'own' },
     newestRowAt: NOW - 5000,
     bytes: MIB,

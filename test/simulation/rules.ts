@@ -73,14 +73,14 @@ export const RULES: readonly Rule[] = [
   },
   {
     name: 'window-by-the-latest-clock',
-    what: 'a window ages by the latest of wall, high-water and monotonic time, and waits for a clock that is behind',
+    what: 'a window ages by the latest of wall, high-water and steady time, and waits for a clock that is behind',
     patches: [
       {
         file: WINDOWS,
         find: 'return Math.max(clock.wall, clock.latest, clock.highWaterAt) - row.startedAt',
         replace: 'return clock.wall - row.startedAt',
       },
-      { file: WINDOWS, find: 'if (clock.wall + CLOCK_TOLERANCE_MS < clock.highWaterAt)', replace: 'if (false)' },
+      { file: WINDOWS, find: 'if (behindMs > CLOCK_TOLERANCE_MS)', replace: 'if (false)' },
     ],
     seed: 118,
   },
@@ -96,8 +96,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'recovery/settle-watch.js',
-        find: 'return Math.min(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
-        replace: 'return Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
+        find: 'Math.min(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
+        replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
     seed: 113,
@@ -336,6 +336,12 @@ export const RULES: readonly Rule[] = [
       { file: STATEMENTS, find: "  AND (doubtful_attempts = '' OR abandoned = 1)\n", replace: '' },
     ],
     seed: 3,
+  },
+  {
+    name: 'a-clock-set-back-is-remembered',
+    what: 'what a process saw of a clock that was set back is known to whoever comes after it',
+    patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + aheadMs);', replace: '' }],
+    seed: 1,
   },
   {
     name: 'a-copy-waits-for-a-word',

@@ -62,6 +62,7 @@ export interface StoreWatch {
   /** Nothing waits, runs or is in doubt of what a worker can still decide. */
   isOver(): boolean
   pausedTargets(): readonly string[]
+  clockAheadMs(): number
   /** What was written that must never be. */
   forbidden(): readonly string[]
   close(): void
@@ -82,7 +83,9 @@ export function watchStore(path: string): StoreWatch {
     .pluck()
     .all() as string[]
   const deletions = [...tables, 'sqlite_sequence'].map((table) => db.prepare(`DELETE FROM ${table}`))
-  const renew = db.prepare('UPDATE store SET high_water_at = ?, has_called = 0, incarnation = hex(randomblob(16))')
+  const renew = db.prepare(
+    'UPDATE store SET high_water_at = ?, has_called = 0, clock_ahead_ms = 0, incarnation = hex(randomblob(16))',
+  )
   const copied = [...tables.filter((table) => table !== 'forbidden'), 'sqlite_sequence', 'store']
   const doubtless = db.prepare(
     `SELECT request_id AS requestId, state FROM task_state WHERE state IN ('queued', 'dead', 'canceled')`,
@@ -98,6 +101,7 @@ export function watchStore(path: string): StoreWatch {
     )
     .pluck()
   const paused = db.prepare('SELECT target FROM targets WHERE paused_at IS NOT NULL').pluck()
+  const ahead = db.prepare('SELECT clock_ahead_ms FROM store').pluck()
   const forbidden = db.prepare('SELECT DISTINCT what FROM forbidden').pluck()
   return {
     empty: db.transaction((now: number) => {
@@ -117,6 +121,7 @@ export function watchStore(path: string): StoreWatch {
     stateOf: (requestId) => (state.get(requestId) as string | undefined) ?? null,
     fenceOf: (requestId) => (fence.get(requestId) as Fence | undefined) ?? null,
     isOver: () => over.get() === 1,
+    clockAheadMs: () => ahead.get() as number,
     pausedTargets: () => paused.all() as string[],
     forbidden: () => forbidden.all() as string[],
     close: () => db.close(),

@@ -1,5 +1,6 @@
 // The world of one schedule: a producer, two workers that are killed and started again, a person, an API of five kinds,
 // clocks that jump, a store that fails, is purged, and is lost. One action is one thing that happens to them.
+import { steadyTime } from '../../src/core/clock.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
@@ -18,12 +19,13 @@ import { KINDS, tellsRepeats } from './targets.ts'
 const MAX_OWED = 5
 
 /**
- * A clock that was ahead and is set right looks younger than it is once it has passed the store's high-water time again. What
- * is less than the margin covers is harmless, and so is what no schedule lives to catch up with; what lies between cannot be
- * noticed by a process that has not seen it.
+ * A clock that is set back while nobody runs makes what was before look younger than it is. What is less than the margin covers
+ * is harmless, and so is what no schedule lives to catch up with; what lies between is safe only where somebody sees it.
  */
 const HARMLESS_SETBACK_MS = 800
 const ENDLESS_SETBACK_MS = 300_000
+/** Within so many steps somebody who runs has seen it. */
+const SEEN_WITHIN = 100
 
 type Action =
   | 'go on'
@@ -153,7 +155,7 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
     const now = schedule.now() + schedule.wallOffset
     await runTurn({
       now: () => now,
-      latestNow: () => now,
+      steady: steadyTime({ wallNow: () => now, monotonicNow: () => schedule.now(), after: () => () => {} }),
       worker: { name: 'late', boot: 'late' },
       leaseMs: 1000,
       results: [result],
@@ -232,14 +234,21 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
     checkCertainty()
   }
 
-  function jump(): void {
-    const offset = schedule.wallOffset + chance.pick([-600_000, -600_000, -800, 800, 5000, 600_000])
-    const behind = furthestOffset - offset
-    const isHarmless = behind <= HARMLESS_SETBACK_MS || behind >= ENDLESS_SETBACK_MS
-    schedule.wallOffset = isHarmless ? offset : furthestOffset
+  /** Of a time that was, and that the store does not know to be over. */
+  function isTimeLost(): boolean {
+    const lostMs = furthestOffset - schedule.wallOffset - watch.clockAheadMs()
+    return lostMs > HARMLESS_SETBACK_MS && lostMs < ENDLESS_SETBACK_MS
+  }
+
+  async function jump(): Promise<void> {
+    schedule.wallOffset += chance.pick([-600_000, -600_000, -12_000, -5000, -800, 800, 5000, 12_000, 600_000])
     furthestOffset = Math.max(furthestOffset, schedule.wallOffset)
     hasJumped = true
     schedule.note(`the wall clock jumps: it is ahead by ${schedule.wallOffset}`)
+    for (let i = 0; i < SEEN_WITHIN && isTimeLost() && processes.alive().length > 0; i++) await goOn()
+    if (!isTimeLost()) return
+    schedule.wallOffset = furthestOffset
+    schedule.note('nobody saw it, and it is set right')
   }
 
   async function goOn(): Promise<void> {

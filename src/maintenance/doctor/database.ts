@@ -42,8 +42,8 @@ const CLOCK_TOLERANCE_MS = 1000
 const FUTURE_TOLERANCE_MS = 60_000
 
 export function checkClock({ database, now }: DatabaseView): Check {
-  const { highWaterAt, newestRowAt } = database
-  const behindMs = highWaterAt - now
+  const { highWaterAt, newestRowAt, clockAheadMs } = database
+  const behindMs = highWaterAt - clockAheadMs - now
   const advice = 'set the clock (NTP); until it has caught up, replays wait, and nothing is called blindly'
   if (behindMs > CLOCK_TOLERANCE_MS) {
     return warn('clock', `the clock is ${formatDuration(behindMs)} behind the last claim in the store`, advice)

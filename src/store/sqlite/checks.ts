@@ -31,7 +31,7 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   if (row === null || !isAsSeen(row, 'unknown', reconciliation)) {
     return { row: fenced(row, reconciliation, verdict.kind), call: null }
   }
-  const clock = { wall: word.now, latest: input.latestNow(), highWaterAt: turn.highWaterAt }
+  const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
   const closed = lanes.take(target)

@@ -48,7 +48,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
 }
 
 function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
-  const { sql, input, word, owner } = turn
+  const { sql, input, word, owner, steadyAt } = turn
   const row = sql.claimable.get(head.request_id) as ClaimableRow | undefined
   invariant(row !== undefined, `request ${head.request_id} is in the queue and not there`)
   invariant(row.state === null || row.state === 'queued', `request ${head.request_id} is in the queue and ${row.state}`)
@@ -62,11 +62,11 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   if (row.state === null) {
     sql.insertInvoking.run(
       row.request_id, row.target, preparation.targetVersion, row.logical_hash, row.priority, nonce, row.generation,
-      preparation.key, owner, leaseUntil, word.now, frozen, row.created_at, word.now,
+      preparation.key, owner, leaseUntil, steadyAt, frozen, row.created_at, word.now,
     ) // biome-ignore format: the order is the statement's
   } else {
     const { changes } = sql.claimQueued.run(
-      preparation.targetVersion, row.priority, nonce, row.generation, preparation.key, owner, leaseUntil, word.now,
+      preparation.targetVersion, row.priority, nonce, row.generation, preparation.key, owner, leaseUntil, steadyAt,
       frozen, word.now, row.request_id, row.version,
     ) // biome-ignore format: the order is the statement's
     invariant(changes === 1, `request ${row.request_id} changed inside a transaction`)

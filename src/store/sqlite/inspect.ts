@@ -109,6 +109,7 @@ function databaseFacts(db: Connection, path: string, schemaVersion: number, opti
     knownSchemaVersion: SCHEMA_VERSION,
     journalMode,
     isSynced: number('synchronous') === FULL,
+    clockAheadMs: otherwiseNull(() => readFacts(prepareStatements(db)).clockAheadMs) ?? 0,
     highWaterAt: db.prepare('SELECT high_water_at FROM store WHERE id = 1').pluck().get() as number,
     origin: schemaVersion === SCHEMA_VERSION ? otherwiseNull(() => inspectOrigin(db, path)) : null,
     newestRowAt: otherwiseNull(() => newestRowAt(db)),

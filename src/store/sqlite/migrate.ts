@@ -4,10 +4,10 @@ import { OnceishError } from '../../core/errors.ts'
 import type { Connection } from './connection.ts'
 import { CORE_SCHEMA } from './migrations/0001-core.ts'
 import { KEPT_PAYLOADS } from './migrations/0002-kept-payloads.ts'
-import { HAS_CALLED } from './migrations/0003-has-called.ts'
+import { CALLS_AND_CLOCK } from './migrations/0003-calls-and-clock.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
-const MIGRATIONS: readonly string[] = [CORE_SCHEMA, KEPT_PAYLOADS, HAS_CALLED]
+const MIGRATIONS: readonly string[] = [CORE_SCHEMA, KEPT_PAYLOADS, CALLS_AND_CLOCK]
 export const SCHEMA_VERSION = MIGRATIONS.length
 
 /** @returns 0 for a database that onceish has never used. */

@@ -48,6 +48,7 @@ export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'locatio
     incarnation: string
     high_water_at: number
     has_called: number
+    clock_ahead_ms: number
   }
   return {
     schemaVersion: row.schema_version,
@@ -55,6 +56,7 @@ export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'locatio
     incarnation: row.incarnation,
     highWaterAt: row.high_water_at,
     hasCalled: row.has_called === 1,
+    clockAheadMs: row.clock_ahead_ms,
   }
 }
 
@@ -124,6 +126,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
   const prepared = stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? '')
   const taskState = stored === undefined ? null : toTaskState(stored)
   const events = (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent)
+  const { highWaterAt, clockAheadMs } = readFacts(sql)
   const paused = sql.pauseOf.get(view.target) as TargetRow | undefined
   return {
     ...view,
@@ -132,7 +135,8 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
     taskState,
     prepared,
     description: (sql.description.get(view.target, taskState?.targetVersion ?? null) as string | undefined) ?? null,
-    highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
+    highWaterAt,
+    clockAheadMs,
     events,
     timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
     pause:

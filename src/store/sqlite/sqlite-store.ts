@@ -125,7 +125,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       write(() => {
         const { schemaVersion, ...own } = readFacts(sql)
         refuseOther(schemaVersion, path)
-        const made = runTurn(sql, input, guard, own.highWaterAt)
+        const made = runTurn(sql, input, guard, own)
         if (made.calls.length > 0) gate.admit(own)
         for (const commit of commitsOf(input, made)) probe?.('before-commit', commit)
         return made

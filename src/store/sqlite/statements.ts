@@ -64,12 +64,15 @@ const PURGEABLE = `
 export const SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
-  facts: row('SELECT schema_version, namespace, incarnation, high_water_at, has_called FROM store WHERE id = 1'),
+  facts: row(
+    'SELECT schema_version, namespace, incarnation, high_water_at, has_called, clock_ahead_ms FROM store WHERE id = 1',
+  ),
   // Rises strictly with every commit that claims, so that a store put back from a copy can be told; and with every other that
   // moves a row, so that a clock set back afterwards is noticed.
   raiseHighWater: row(
     'UPDATE store SET high_water_at = MAX(high_water_at + :by, :now), has_called = MAX(has_called, :by) WHERE id = 1',
   ),
+  setClockAhead: row('UPDATE store SET clock_ahead_ms = ? WHERE id = 1'),
   setIncarnation: row('UPDATE store SET incarnation = ? WHERE id = 1'),
   dataVersion: value('PRAGMA data_version'),
 

@@ -10,6 +10,8 @@ export interface Turn {
   /** As `task_state.lease_owner` has it. */
   readonly owner: string
   readonly highWaterAt: number
+  /** Steady time in this transaction. */
+  readonly steadyAt: number
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

@@ -1,8 +1,10 @@
 // The turn: everything that one worker has to write now, in one transaction, whatever its concurrency.
 // Order matters: answers first (they free what others wait for, or close a target), then leases, then what is due, then
 // what recovery decided, then new work.
+import { CLOCK_NOISE_MS } from '../../core/clock.ts'
 import { RELEASED, transition } from '../../core/settlement.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
+import type { StoreFacts } from '../views.ts'
 import { earliest, leaseChecks, nextCheckAt, nextDueAt, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
 import { openLanes } from './lanes.ts'
@@ -16,13 +18,18 @@ import { ownerOf, type Turn } from './turn-context.ts'
 const PROMOTE_A_TURN = 200
 const EXPIRE_A_TURN = 200
 
-export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, highWaterAt: number): TurnResult {
+export type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
+
+export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, facts: TimeFacts): TurnResult {
+  const now = input.now()
+  input.steady.hear(facts.clockAheadMs)
   const turn: Turn = {
     sql,
     input,
-    word: { now: input.now(), actor: `worker:${input.worker.name}` },
+    word: { now, actor: `worker:${input.worker.name}` },
     owner: ownerOf(input.worker),
-    highWaterAt,
+    highWaterAt: facts.highWaterAt,
+    steadyAt: Math.max(now, input.steady.now()),
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   const lost = input.renewals.filter((call) => !renew(turn, call))
@@ -37,7 +44,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, isFull } = leaseChecks(turn)
   const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
-  if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.word.now })
+  if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
+  keepClock(turn, facts.clockAheadMs)
   const served = JSON.stringify(input.check.targets)
   return {
     settled: [...settled, ...claimed.dead],
@@ -51,6 +59,14 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     nextDueAt: earliest(nextDueAt(sql), isFull ? null : nextCheckAt(sql, served), nextTokenAt),
     more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || claimed.more,
   }
+}
+
+/** A clock that was set while this process watched: whoever comes after it has not seen that. */
+function keepClock({ sql, input, word, steadyAt }: Turn, knownMs: number): void {
+  const aheadMs = steadyAt - word.now
+  if (Math.abs(aheadMs - knownMs) <= CLOCK_NOISE_MS) return
+  sql.setClockAhead.run(aheadMs)
+  input.steady.hear(aheadMs)
 }
 
 function renew(turn: Turn, call: { requestId: number; attempt: number; nonce: string }): boolean {

@@ -1,4 +1,5 @@
 // A preset as it stands in its file, but for the host, which is the fake's, and the times that only say how patient to be.
+
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
@@ -6,6 +7,7 @@ import { parse } from 'yaml'
 import { readEnvironment } from '../../../src/config/environment.ts'
 import { parseConfig } from '../../../src/config/options.ts'
 import { createPrepare } from '../../../src/consumer/prepare.ts'
+import { steadyTime, systemClock } from '../../../src/core/clock.ts'
 import { SILENT } from '../../../src/core/log.ts'
 import { type Onceish, openOnceish } from '../../../src/index.ts'
 import { openStore } from '../../../src/store/open-store.ts'
@@ -82,7 +84,7 @@ async function crashAfterCall(config: { readonly store: string }): Promise<void>
     { env: readEnvironment(), accountSalt: namespace },
   )
   const { calls } = await store.turn({
-    now: () => Date.now() - 10_000, latestNow: Date.now, worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000,
+    now: () => Date.now() - 10_000, steady: steadyTime(systemClock), worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000,
     results: [], renewals: [], reconciliations: [], trackings: [], check: { slots: 0, targets: [] },
     policyOf: (name) => registry.get(name)?.policy, random: Math.random,
     claim: { slots: 1, targets: registry.targets, prepare: createPrepare(registry, namespace, SILENT) },

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { type Clock, steadyTime } from '../../src/core/clock.ts'
+
+/** A clock whose wall can be set; time itself passes for both. */
+function settable(start = 1_000_000) {
+  const time = { wall: start, mono: 0 }
+  const clock: Clock = { wallNow: () => time.wall, monotonicNow: () => time.mono, after: () => () => {} }
+  const pass = (ms: number) => {
+    time.wall += ms
+    time.mono += ms
+  }
+  const set = (ms: number) => {
+    time.wall += ms
+  }
+  return { clock, pass, set }
+}
+
+test('steady time goes on while the wall clock is set back, and follows it forward', () => {
+  const { clock, pass, set } = settable()
+  const steady = steadyTime(clock)
+  pass(1000)
+  set(-5000)
+  expect(steady.now()).toBe(1_001_000)
+  pass(1000)
+  expect(steady.now()).toBe(1_002_000)
+  set(8000)
+  expect(steady.now()).toBe(1_005_000)
+})
+
+test('a time that was seen counts, also where the clock was ahead only for a while', () => {
+  const { clock, pass, set } = settable()
+  const steady = steadyTime(clock)
+  set(10_000)
+  expect(steady.now()).toBe(1_010_000)
+  set(-10_000)
+  pass(500)
+  expect(steady.now()).toBe(1_010_500)
+})
+
+test('what another process saw of a clock that was set back is taken over from the store', () => {
+  const { clock, pass } = settable()
+  const steady = steadyTime(clock)
+  steady.hear(7000)
+  pass(100)
+  expect(steady.now()).toBe(1_007_100)
+})
+
+test('what is known already is not counted again when the clock is set right', () => {
+  const { clock, set } = settable()
+  const steady = steadyTime(clock)
+  set(-3_600_000)
+  expect(steady.now()).toBe(1_000_000)
+  steady.hear(3_600_000)
+  set(3_600_000)
+  steady.hear(3_600_000)
+  expect(steady.now()).toBe(1_000_000)
+})
+
+test('fractions of the monotonic clock are lost to the caller, not to the time', () => {
+  const { clock, pass } = settable()
+  const steady = steadyTime({ ...clock, wallNow: () => 1_000_000 })
+  for (let i = 0; i < 10; i++) {
+    pass(0.9)
+    steady.now()
+  }
+  expect(steady.now()).toBe(1_000_009)
+})
