@@ -189,7 +189,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     recover: async (work) => startRecovery(work).done,
     dryRun: () => {
       const isAccountUnknown = (target: string) => neededEnv(config, [target]).some((name) => !env[name])
-      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now })
+      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now, location: config.store })
     },
     origin: () => store.origin(),
     declareRestored: (restored = {}) =>

@@ -1,4 +1,4 @@
-// What a person can do next with one request, as the words of commands: ready to paste, but for TASK.
+// What a person can do next with one request, as the words of commands: ready to paste, but for the id of a task.
 import type { RequestView } from '../store/views.ts'
 
 export interface NextAction {
@@ -39,14 +39,21 @@ function resolveActions(view: RequestView): readonly NextAction[] {
 }
 
 function taskWord({ taskId }: RequestView): string {
-  return taskId !== null && /^[\w./:@%+-]+$/.test(taskId) ? taskId : 'TASK'
+  return taskId !== null && /^[\w./:@%+-]+$/.test(taskId) ? taskId : `'${TASK_PLACEHOLDER}'`
 }
 
-function whenOf(kind: RequestView['resolutions'][number], { taskId, reason }: RequestView): string {
+/** What stands in a printed command for what only a person knows; `resolve` refuses it. */
+export const TASK_PLACEHOLDER = '<task id>'
+
+function whenOf(kind: RequestView['resolutions'][number], { taskId, reason, resolutions }: RequestView): string {
+  const happened = (why: string | null) =>
+    resolutions.includes('not_executed') || why === 'mismatch' || why === 'exists_not_ours'
+      ? 'it happened'
+      : 'an answer showed that it happened'
   const isCanceling = reason?.startsWith('cancel_') ?? false
   switch (kind) {
     case 'task_id':
-      return taskId === null ? 'it happened: TASK is its id at the API' : 'it happened: its task is known'
+      return taskId === null ? `${happened(reason)}: with its id at the API` : 'it happened: its task is known'
     case 'not_executed':
       return isCanceling ? 'it did not happen: it is canceled' : 'it did not happen: it is called again under its key'
     case 'retry_accepting_duplicates':

@@ -18,10 +18,10 @@ export interface ForgottenBytes {
   readonly idempotencyKey: string | null
 }
 
-/** Whether it may have been called since the copy. What comes due after the last claim was not claimed. */
-export function mayBeForgotten(row: TaskState, dueAt: number, { now, calledUntil }: ForgottenTime): boolean {
+/** Whether it may have been called since the copy. What came due, or was enqueued, after the last claim was not claimed. */
+export function mayBeForgotten(row: TaskState, dueAt: number, { calledUntil }: ForgottenTime): boolean {
   if (row.state === 'dead' || row.state === 'canceled') return false
-  return row.state !== 'queued' || calledUntil === null || dueAt <= Math.max(now, calledUntil)
+  return row.state !== 'queued' || calledUntil === null || dueAt <= calledUntil
 }
 
 /** @param bytes null: the row's own, or none that could be rendered. @param nonce of the attempt that stands for what was forgotten. */

@@ -4,6 +4,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   // doubt, as it began
   unknown: 'the call was not answered clearly, so nobody knows yet what it did',
   lease_expired: 'its worker died or stalled in the call',
+  restored: 'the store was put back from a copy, and nobody can tell whether it was called since',
   accepted_without_id: 'the API accepted it, and its answer showed no task id',
   exists_without_id: 'the API has it already, and its answer showed no task id',
   in_flight: 'the API is still working on an earlier call under this key',

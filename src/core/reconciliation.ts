@@ -3,7 +3,7 @@ import type { Evidence } from './outcome.ts'
 import type { TargetPolicy } from './policy.ts'
 import { canceled, RELEASED, type SettleContext, settleOn, type Transition, transition } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
-import { isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
+import { clockKnownAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
 export type ReconciliationVerdict =
   /** The lookup found the task. */
@@ -92,7 +92,9 @@ function recall(
   { reason, evidence }: { reason: string; evidence: Evidence },
   context: ReconcileContext,
 ): ReconciliationDecision {
-  const { policy } = context
+  const { policy, clock, now } = context
+  const until = clockKnownAt(clock)
+  if (until !== null) return later(row, { at: until, reason: 'clock_behind', missCounted: false, evidence }, now)
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.

@@ -28,9 +28,15 @@ export function replayWindow(row: TaskState, policy: TargetPolicy, clock: Window
   const key = policy.key
   if (key === null || key.rememberedForMs === null || row.idempotencyKey === null) return { kind: 'unavailable' }
   if (key.rememberedForMs === 'forever') return { kind: 'open' }
-  const behindMs = clock.highWaterAt - Math.max(clock.wall, clock.latest)
-  if (behindMs > CLOCK_TOLERANCE_MS) return { kind: 'wait', until: clock.wall + behindMs }
+  const until = clockKnownAt(clock)
+  if (until !== null) return { kind: 'wait', until }
   return ageOf(row, clock) + slackMs(key, policy) <= key.rememberedForMs ? { kind: 'open' } : { kind: 'closed' }
+}
+
+/** When a clock that was set back unseen has caught up, by the wall: until then no age is known. Null: it is not behind. */
+export function clockKnownAt({ wall, latest, highWaterAt }: WindowClock): number | null {
+  const behindMs = highWaterAt - Math.max(wall, latest)
+  return behindMs > CLOCK_TOLERANCE_MS ? wall + behindMs : null
 }
 
 /**

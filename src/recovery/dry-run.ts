@@ -4,6 +4,7 @@ import { sayReason } from '../core/reasons.ts'
 import { decideReconciliation, type Reconciliation, type ReconciliationVerdict } from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { type WindowClock, windowClosesAt } from '../core/windows.ts'
+import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { Investigation } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
@@ -51,9 +52,12 @@ export interface DryRunOptions {
   readonly isAccountUnknown: (target: string) => boolean
   readonly windowClock: () => Promise<WindowClock>
   readonly now: () => number
+  readonly location: string
 }
 
+/** @throws OnceishError STORE_RESTORED, STORE_MOVED: recovery would do none of it */
 export async function* dryRun(options: DryRunOptions): AsyncGenerator<DryRunLine> {
+  refuseForeign(await options.store.origin(), options.location)
   const { targets } = await options.store.status()
   for (let afterId = 0; ; ) {
     const page = await options.store.inDoubt(afterId, PAGE)

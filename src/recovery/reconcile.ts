@@ -9,7 +9,14 @@ import { NO_POLICY, stricterPolicy, type TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
-import { isPastDeadline, missesProveAbsence, replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
+import {
+  clockKnownAt,
+  isPastDeadline,
+  missesProveAbsence,
+  replayWindow,
+  type WindowClock,
+  windowClosesAt,
+} from '../core/windows.ts'
 import type { Investigation } from '../store/turn.ts'
 import type { LookupInput, Target, TargetRegistry } from '../target/target.ts'
 import type { SettleWatch } from './settle-watch.ts'
@@ -101,7 +108,7 @@ export function createReconciler(options: ReconcilerOptions) {
   async function climb(current: Case): Promise<ReconciliationVerdict> {
     const { row, policy } = current
     if (row.cancelRequested && row.taskId !== null) return cancelTask(current)
-    let why = policy.key === null && policy.lookup === null ? 'opaque' : 'unproven'
+    let why = policy.key === null && policy.lookup === null ? opaqueWhy(row) : 'unproven'
     for (const rung of policy.recovery) {
       if (rung === 'hold') break
       const step = rung === 'lookup' ? await lookupRung(current) : replayRung(current)
@@ -191,6 +198,9 @@ export function createReconciler(options: ReconcilerOptions) {
   }
 
   function decisiveMiss({ row, policy, windowClock }: Case, evidence: Evidence): Step {
+    const until = clockKnownAt(windowClock)
+    // Whether the API may have forgotten the task cannot be told by a clock that is behind.
+    if (until !== null) return pending(later(row, policy, until, 'clock_behind', evidence))
     const proves = missesProveAbsence(row, policy, windowClock, row.misses + 1)
     const reason = 'settled_miss'
     if (row.cancelRequested)
@@ -227,6 +237,11 @@ export function createReconciler(options: ReconcilerOptions) {
     const own = backoffMs(policy.retry, row.backoffStep, random())
     return policy.lookup === null ? own : Math.max(own, Math.min(policy.lookup.everyMs, policy.retry.maxMs))
   }
+}
+
+/** People tell by it what was surely called from what a copy has forgotten. */
+function opaqueWhy({ reason }: TaskState): string {
+  return reason === 'restored' ? reason : 'opaque'
 }
 
 type Later = ReconciliationVerdict & { kind: 'later' }

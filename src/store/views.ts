@@ -25,7 +25,7 @@ export interface RequestView {
   readonly dueAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
-  /** Of `unknown` and `held` requests; else null. */
+  /** Of `unknown` and `held` requests: since its first call that may have left; else null. */
   readonly inDoubtSince: number | null
   /** Why it is held, dead or waiting: a short stable word. Null while it is called. */
   readonly reason: string | null

@@ -47,9 +47,10 @@ describe('work --drain', () => {
     expect(stdout).toMatch(/^held +1$/m)
     expect(stdout).toMatch(/1 held: say what happened +onceish list --state held/)
     const listed = (await space.cli(['list', '--state', 'held'])).stdout
-    const hint = new RegExp(`^  onceish (resolve ${id} --if-version \\d+ --task-id) TASK`, 'm').exec(listed)?.[1] ?? ''
+    const hint =
+      new RegExp(`^  onceish (resolve ${id} --if-version \\d+ --task-id) '<task id>'`, 'm').exec(listed)?.[1] ?? ''
     expect((await space.cli(['show', String(id)])).stdout).toMatch(
-      /next:[\s\S]*--task-id TASK[\s\S]*--retry-accepting-duplicates[\s\S]*--abandon/,
+      /next:[\s\S]*--task-id '<task id>'[\s\S]*--retry-accepting-duplicates[\s\S]*--abandon/,
     )
     const word = [...hint.split(' '), '9007199254740993', '--actor', 'ada', '--note', 'seen', '--json']
     const resolved = await space.cli(word)

@@ -175,8 +175,9 @@ function endOfDoubt(
 ): End {
   const noticed = began === null ? [] : [`unknown: ${began}`]
   const isLate = restart === 'after the window'
+  const heldFor = kind === 'opaque' && began === 'restored' ? began : HELD_FOR[kind]
   const ends = {
-    held: { state: 'held', reason: HELD_FOR[kind], effects, calls: 0, story: [`held: ${HELD_FOR[kind]}`] },
+    held: { state: 'held', reason: heldFor, effects, calls: 0, story: [`held: ${heldFor}`] },
     replayed: {
       state: 'submitted',
       reason: null,

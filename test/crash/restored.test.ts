@@ -79,7 +79,7 @@ test('a backup taken in mid-run is put back: what was called since is found, rep
   const listed = await shop.lines<Listed>('list')
   for (const { target, state, taskId, reason } of listed) {
     if (state === 'submitted') expect(effects.map((effect) => effect.taskId)).toContain(taskId)
-    else expect({ target, state, reason }).toEqual({ target: 'messages', state: 'held', reason: 'opaque' })
+    else expect({ target, state, reason }).toEqual({ target: 'messages', state: 'held', reason: 'restored' })
   }
   // Of the others every one has happened, whether or not it was called before the copy was put back.
   const others = numbers.filter((n) => !n.startsWith('messages'))

@@ -23,7 +23,7 @@ const ROW: TaskState = {
 function world(
   policy: TargetPolicy,
   answers: LookupResult[] = [],
-  options: { sameOrigin?: boolean; found?: boolean } = {},
+  options: { sameOrigin?: boolean; found?: boolean; highWaterAt?: number } = {},
 ) {
   const clock = { wall: 0, mono: 0 }
   let asked = 0
@@ -46,7 +46,7 @@ function world(
     registry,
     clock: ours,
     watch: createSettleWatch(ours),
-    windowClock: async () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: 0 }),
+    windowClock: async () => ({ wall: clock.wall, latest: clock.wall, highWaterAt: options.highWaterAt ?? 0 }),
     leaseMs: 10_000,
     random: () => 0,
   })
@@ -229,4 +229,14 @@ test('a find without the key may be an earlier generation’s task', async () =>
   const blind = { ...LOOKUP, lookup: { ...(LOOKUP.lookup as never as object), dependsOnKey: false } } as TargetPolicy
   const { look } = world(blind, [{ kind: 'found', taskId: 'a', evidence }])
   expect(await look({ generation: 2 })).toMatchObject({ kind: 'hold', reason: 'found_other_generation' })
+})
+
+test('a clock that is behind what the store has seen proves nothing about the lookup’s memory: the last miss waits for it', async () => {
+  const once = { ...LOOKUP, lookup: { ...(LOOKUP.lookup as NonNullable<TargetPolicy['lookup']>), misses: 1 } }
+  const { look, clock } = world(once, [MISS], { highWaterAt: 90_000_000 })
+  await look()
+  clock.wall = clock.mono = 20_000
+  expect(await look()).toMatchObject({ kind: 'later', reason: 'clock_behind', at: 86_400_000 })
+  clock.wall = clock.mono = 90_000_000
+  expect(await look()).toMatchObject({ kind: 'hold' })
 })

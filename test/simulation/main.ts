@@ -74,6 +74,7 @@ async function simulate({ runs, seed, without }: Asked): Promise<number> {
       const least = await shortest(stage, outcome)
       for (const line of least.trace) say(line)
       for (const violation of least.violations) say(`violated: ${violation}`)
+      if (without !== null) say(`as it must be: without ${without} the promise breaks`)
       say(
         `seed ${outcome.seed} fails after ${run + 1} schedules; again: npm run simulate -- --runs 1 --seed ${outcome.seed}${without === null ? '' : ` --without ${without}`}`,
       )

@@ -88,7 +88,7 @@ function row(view: RequestView, now: number, hasDoubt: boolean) {
 function printHeld(held: readonly RequestView[], { next }: Context): void {
   print('', 'Held requests wait for your word; "onceish show ID" has the evidence.')
   for (const alike of groupsOf(held)) {
-    const { target, reason, resolutions } = alike[0] as RequestView
+    const { target, reason } = alike[0] as RequestView
     const ids = alike.length === 1 ? '' : ` (${alike.length})`
     print('', escapeControls(`${target}${ids}, ${reason}: ${sayReason(reason ?? '')}`))
     for (const view of alike.slice(0, SHOWN_EACH)) {
@@ -101,7 +101,8 @@ function printHeld(held: readonly RequestView[], { next }: Context): void {
     }
     if (alike.length > SHOWN_EACH) print(`  and ${alike.length - SHOWN_EACH} more, in --json too`)
     if (alike.length > 1) {
-      const [, word = 'abandon'] = resolutions
+      // Never the word that makes duplicates: that one is said of each.
+      const word = alike.some((view) => view.resolutions.includes('not_executed')) ? 'not_executed' : 'abandon'
       const all = `resolve --target ${quoted(target)} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
       print('', `  all of them at once, first without changing anything:`, `  ${next(all)}`)
     }

@@ -3,6 +3,7 @@ import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
 import type { Resolution } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, requestIds, usage, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
+import { TASK_PLACEHOLDER } from '../next-actions.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
 import { addEachOptions, type FilterFlags, runForEach, type WordFlags, wordOf } from '../say-to-each.ts'
 
@@ -91,6 +92,7 @@ function resolutionOf(options: ResolveOptions): Resolution {
 }
 
 function taskId(text: string): string {
+  if (text === TASK_PLACEHOLDER) throw new InvalidArgumentError('Put the id that the API shows in its place.')
   if (nonEmpty(text).length <= MAX_TASK_ID_CHARS) return text
   throw new InvalidArgumentError(`It is longer than ${MAX_TASK_ID_CHARS} characters.`)
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
+import type { StoreOrigin } from '../../store/origin.ts'
 import type { StoreStatus, TargetStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
@@ -14,9 +15,12 @@ export function addStatus(program: Command): void {
     .addHelpText('after', example('onceish status', 'onceish status --json'))
     .action((_options: object, command: Command) =>
       withExistingStore(command, async (context) => {
-        const status = await context.once.status()
-        if (context.isJson) printJson(toJson(status, context.config))
-        else printStatus(status, context)
+        const [status, origin] = [await context.once.status(), await context.once.origin()]
+        if (context.isJson) printJson({ ...toJson(status, context.config), origin: origin.kind })
+        else {
+          printStatus(status, context)
+          print(...originLines(origin, context))
+        }
       }),
     )
 }
@@ -54,6 +58,14 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
+}
+
+/** Without a word of a person about it, nothing of this store is called. */
+function originLines(origin: StoreOrigin, { next }: Context): string[] {
+  if (origin.kind === 'own') return []
+  const words = origin.kind === 'moved' ? 'recover --moved' : 'recover --restored --dry-run'
+  const what = origin.kind === 'moved' ? `it was moved here from ${origin.from}` : 'it was put back from a copy'
+  return ['', `nothing of this store is called, since ${what}: ${next(words)}`]
 }
 
 function remark(name: string, paused: boolean, config: Config): string | null {

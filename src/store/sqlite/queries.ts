@@ -34,6 +34,7 @@ interface OverviewRow {
   created_at: number
   updated_at: number
   unknown_since: number | null
+  started_at: number | null
   executed: number
   has_older_answer: number
   reason: string | null
@@ -88,7 +89,8 @@ function toView(row: OverviewRow): RequestView {
     dueAt: row.due_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
-    inDoubtSince: state === 'unknown' || state === 'held' ? (row.unknown_since ?? row.updated_at) : null,
+    inDoubtSince:
+      state === 'unknown' || state === 'held' ? (row.started_at ?? row.unknown_since ?? row.updated_at) : null,
     reason,
     lastError: reason === null ? null : describe(reason, evidence),
     resolutions: resolutionsOf(row, reason),

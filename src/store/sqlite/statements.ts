@@ -37,6 +37,7 @@ export const OVERVIEW_COLUMNS = `
   COALESCE(requests.created_at, task_state.created_at) AS created_at,
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
   task_state.unknown_since,
+  task_state.started_at,
   COALESCE(task_state.executed, 0) AS executed,
   task_state.older_answer IS NOT NULL AS has_older_answer,
   task_state.reason,

@@ -87,7 +87,7 @@ class SingleCall implements Dispatcher.DispatchHandler {
       return
     }
     signal?.addEventListener('abort', this.#onAbort, { once: true })
-    this.#timer = setTimeout(() => this.#cancel(deadlinePassed(timeoutMs)), timeoutMs)
+    this.#timer = setTimeout(() => this.#endAtDeadline(deadlinePassed(timeoutMs)), timeoutMs)
     try {
       dispatcher.dispatch(dispatchOptions(this.#call), this)
     } catch (error) {
@@ -161,6 +161,11 @@ class SingleCall implements Dispatcher.DispatchHandler {
     }
   }
 
+  /** A process that stood still finds its timers before its sockets: an answer that is there is read first. */
+  #endAtDeadline(reason: Error): void {
+    setImmediate(() => this.#cancel(reason))
+  }
+
   #cancel(reason: Error): void {
     if (this.#settled) return
     // undici cannot take back what still queues or dials; the later onRequestStart aborts before the write.
@@ -201,8 +206,9 @@ function dispatchOptions(call: HttpCall): Dispatcher.DispatchOptions {
     method: call.method,
     headers: { ...call.headers },
     body: call.body,
-    headersTimeout: call.headersMs,
-    bodyTimeout: call.bodyMs,
+    // Our own deadline covers these where they are no shorter, and waits for what has come already.
+    headersTimeout: call.headersMs < call.timeoutMs ? call.headersMs : 0,
+    bodyTimeout: call.bodyMs < call.timeoutMs ? call.bodyMs : 0,
     // True would let undici pipeline it, and write it again when the call before it fails.
     idempotent: false,
   }
