@@ -132,7 +132,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
     taskState,
     prepared,
     description: (sql.description.get(view.target, taskState?.targetVersion ?? null) as string | undefined) ?? null,
-    highWaterAt: (sql.facts.get() as { high_water_at: number }).high_water_at,
+    highWaterAt: readFacts(sql).highWaterAt,
     events,
     timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
     pause:
