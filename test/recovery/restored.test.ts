@@ -128,7 +128,7 @@ test('what is due later than any call stays scheduled; what has ended stays ende
   await once.close()
   putBack()
   const back = await open()
-  expect(await back.declareRestored({ isDryRun: true })).toMatchObject({ doubted: 2, kept: 1 })
+  expect(await back.declareRestored({ dryRun: true })).toMatchObject({ doubted: 2, kept: 1 })
   expect((await back.status()).states).toEqual({ ready: 1, scheduled: 2, canceled: 1 })
   expect(await back.declareRestored()).toMatchObject({ doubted: 2, kept: 1 })
   const states = await Promise.all([ready, soon, later, canceled].map(async (id) => (await back.get(id))?.state))
