@@ -1,9 +1,10 @@
 // A person has said that the store was put back from a copy: whatever it owes may have been called since.
-import { copyFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type DescribedTarget, httpTarget, type Onceish, type PayloadsOf } from '../../src/index.ts'
-import { type CrashPoint, openForTest, startFakeApi, virtualClock } from '../../src/testing.ts'
+import { type CrashPoint, openForTest, virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
+import { putBack } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 type Opened = Onceish<PayloadsOf<readonly [DescribedTarget<'render', unknown>]>>
@@ -13,7 +14,7 @@ const REMEMBERED_MS = 24 * HOUR
 
 async function world() {
   const clock = virtualClock()
-  const api = await startFakeApi({ kind: 'keyed', clock, rememberedForMs: REMEMBERED_MS })
+  const api = await openFakeApi({ kind: 'keyed', clock, rememberedForMs: REMEMBERED_MS })
   const path = join(tempDir(), 'jobs.db')
   const target = httpTarget({
     name: 'render',
@@ -26,16 +27,11 @@ async function world() {
   const work = async (once: Opened) => clock.runUntil(once.startWorker({ drain: { horizonMs: HOUR } }).done)
   const recover = async (once: Opened) => clock.runUntil(once.recover())
   const copy = join(dirname(path), 'copy.db')
-  const putBack = () => {
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-    copyFileSync(copy, path)
-  }
   const enqueue = async (once: Opened, n: number, runAt?: number) => {
     const options = runAt === undefined ? {} : { runAt: new Date(runAt).toISOString() }
     return (await once.enqueue({ target: 'render', payload: { n }, ...options })).requestId
   }
-  onTestFinished(() => api.close())
-  return { clock, api, path, copy, open, work, recover, putBack, enqueue }
+  return { clock, api, path, copy, open, work, recover, putBack: () => putBack(copy, path), enqueue }
 }
 
 /** Three requests are copied as ready, and called afterwards; the copy is put back. */
