@@ -9,9 +9,7 @@ export function usage(message: string): OnceishError {
 }
 
 export function requestId(text: string): number {
-  const id = Number(text)
-  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(id)) return id
-  throw new InvalidArgumentError('A request id is a positive whole number.')
+  return idOf(text, 'A request id is a positive whole number.')
 }
 
 export function requestIds(text: string, before: number[] | undefined): number[] {
@@ -19,13 +17,17 @@ export function requestIds(text: string, before: number[] | undefined): number[]
 }
 
 export function orphanId(text: string): number {
-  const id = Number(text)
-  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(id)) return id
-  throw new InvalidArgumentError('The id of an orphan is a positive whole number: "onceish orphans" shows it.')
+  return idOf(text, 'The id of an orphan is a positive whole number: "onceish orphans" shows it.')
 }
 
 export function orphanIds(text: string, before: number[] | undefined): number[] {
   return [...(before ?? []), orphanId(text)]
+}
+
+function idOf(text: string, complaint: string): number {
+  const id = Number(text)
+  if (/^[1-9]\d*$/.test(text) && Number.isSafeInteger(id)) return id
+  throw new InvalidArgumentError(complaint)
 }
 
 export function wholeNumber(min: number, max: number): (text: string) => number {

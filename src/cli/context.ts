@@ -71,6 +71,12 @@ export function requireTarget(config: Config, name: string): void {
   throw new OnceishError('TARGET_UNKNOWN', `the config names no target "${name}"${hint}`)
 }
 
+/** A target that the config has dropped may still have rows; one that nobody ever named is a slip of the pen. */
+export async function requireSeen({ once, config }: Context, target: string): Promise<void> {
+  const rows = await once.list({ target, limit: 1 })
+  if (rows.length === 0) requireTarget(config, target)
+}
+
 /** The targets that a worker serves, checked before a database is made. @throws OnceishError TARGET_UNKNOWN, ENV_MISSING */
 export function requireServed(config: Config, names: readonly string[] | undefined): readonly string[] {
   for (const name of names ?? []) requireTarget(config, name)

@@ -27,7 +27,7 @@ export async function sayStoreWord({ once, isJson }: Context, { restored, moved,
 
 /** Changes nothing. */
 export async function tryStoreWord({ once, isJson }: Context, { force }: StoreWord): Promise<void> {
-  const report = await once.declareRestored({ force: force ?? false, isDryRun: true })
+  const report = await once.declareRestored({ force: force ?? false, dryRun: true })
   if (isJson) printJson(report)
   else print(...restoredLines(report, 'would be put in doubt, then looked into'))
 }

@@ -1,5 +1,7 @@
-// What a person can do next with one request, as the words of commands: ready to paste, but for the id of a task.
-import type { RequestView } from '../store/views.ts'
+// What a person can do next with one request or orphan, as the words of commands: ready to paste, but for the id of a task.
+import type { ListedOrphan, RequestView } from '../store/views.ts'
+import { quoted } from './context.ts'
+import { table } from './print.ts'
 
 export interface NextAction {
   readonly words: string
@@ -33,13 +35,18 @@ function beforeTheWord({ reason }: RequestView): readonly NextAction[] {
 function resolveActions(view: RequestView): readonly NextAction[] {
   const resolve = `resolve ${view.requestId} --if-version ${view.version}`
   return view.resolutions.map((kind) => ({
-    words: `${resolve} --${kind.replaceAll('_', '-')}${kind === 'task_id' ? ` ${taskWord(view)}` : ''}`,
+    words: `${resolve} ${flagOf(kind)}${kind === 'task_id' ? ` ${taskWord(view)}` : ''}`,
     when: whenOf(kind, view),
   }))
 }
 
 function taskWord({ taskId }: RequestView): string {
-  return taskId !== null && /^[\w./:@%+-]+$/.test(taskId) ? taskId : `'${TASK_PLACEHOLDER}'`
+  return taskId !== null && quoted(taskId) === taskId ? taskId : quoted(TASK_PLACEHOLDER)
+}
+
+/** Of `resolve`. */
+export function flagOf(kind: RequestView['resolutions'][number]): string {
+  return `--${kind.replaceAll('_', '-')}`
 }
 
 /** What stands in a printed command for what only a person knows; `resolve` refuses it. */
@@ -61,4 +68,22 @@ function whenOf(kind: RequestView['resolutions'][number], { taskId, reason, reso
     case 'abandon':
       return 'give it up; its doubt stays on record'
   }
+}
+
+export function orphanActions({ orphanId: id, request }: ListedOrphan): readonly NextAction[] {
+  const dismiss = { words: `orphans dismiss ${id}`, when: 'it was canceled at the API, or does no harm' }
+  if (request === null) return [dismiss]
+  const look = { words: `show ${request.requestId}`, when: 'the story of its request' }
+  const isFinal = request.state === 'canceled' || request.state === 'succeeded' || request.state === 'invoking'
+  if (isFinal) return [look, dismiss]
+  const adopt = `orphans adopt ${id} --if-version ${request.version}`
+  return [look, { words: adopt, when: 'it is the right task of its request' }, dismiss]
+}
+
+/** One below the other, indented, without a head. */
+export function actionLines(actions: readonly NextAction[], next: (words: string) => string): string {
+  const rows = actions.map(({ words, when }) => [next(words), when])
+  return table(['', ''], rows)
+    .replace(/^\s*\n/, '')
+    .replaceAll(/^/gm, '  ')
 }

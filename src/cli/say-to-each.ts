@@ -3,33 +3,27 @@ import type { Command } from 'commander'
 import type { EachOptions } from '../api.ts'
 import type { EachFilter, SaidReport, SaidRequest } from '../recovery/say-to-each.ts'
 import { nonEmpty } from './arguments.ts'
-import { type Context, requireTarget } from './context.ts'
+import { type Context, requireSeen } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { escapeControls, plural, print, printJson } from './print.ts'
+import { addWordOptions, type WordFlags, wordOf } from './word.ts'
 
-export interface WordFlags {
-  readonly actor?: string
-  readonly note?: string
-  readonly dryRun?: true
-}
-
-export interface FilterFlags {
+export interface EachFlags extends WordFlags {
   readonly target?: string
   readonly reason?: string
+  readonly dryRun?: true
 }
 
 /** What every word for many takes. */
 export function addEachOptions(command: Command): Command {
-  return command
+  command
     .option('--target <name>', 'those of this target', nonEmpty)
     .option('--reason <word>', 'those with this reason, as "onceish list" shows it', nonEmpty)
-    .option('--actor <name>', 'whose word it is', nonEmpty)
-    .option('--note <text>', 'kept with the event')
-    .option('--dry-run', 'say what would be done to which, and change nothing')
+  return addWordOptions(command).option('--dry-run', 'say what would be done to which, and change nothing')
 }
 
-export function wordOf({ actor, note, dryRun }: WordFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {
-  return { ...(actor && { actor }), ...(note && { note }), ...(dryRun && { dryRun }) }
+export function eachWordOf({ dryRun, ...word }: EachFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {
+  return { ...wordOf(word), ...(dryRun && { dryRun }) }
 }
 
 export async function runForEach(
@@ -37,10 +31,9 @@ export async function runForEach(
   filter: EachFilter,
   say: (onEach: (said: SaidRequest) => void) => Promise<SaidReport>,
 ): Promise<void> {
-  const { once, config, isJson } = context
+  const { isJson } = context
   const isNamed = filter.ids !== undefined
-  if (filter.target !== undefined && (await once.list({ target: filter.target, limit: 1 })).length === 0)
-    requireTarget(config, filter.target)
+  if (filter.target !== undefined) await requireSeen(context, filter.target)
   const report = await say((said) => (isJson ? printJson(said) : printSaid(said)))
   const refused = Object.values(report.refused).reduce((sum, count) => sum + count, 0)
   if (refused > 0) process.exitCode = EXIT.failed

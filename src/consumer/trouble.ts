@@ -1,6 +1,5 @@
 // What the machine does to the store passes, or a person mends it: it is borne, told once, and tried again with backoff.
-import type { ErrorCode } from '../core/errors.ts'
-import { isOnceishError } from '../core/errors.ts'
+import { type ErrorCode, isOnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Counting } from './counters.ts'
 

@@ -1,7 +1,7 @@
 // Which words of a person fit a request in doubt: the store refuses the others, and people are shown these.
 import type { TaskState } from './task-state.ts'
 
-/** How a person's word on a request in doubt begins. */
+/** What a person can say of a request in doubt. */
 export type ResolutionKind = 'task_id' | 'not_executed' | 'retry_accepting_duplicates' | 'abandon'
 
 /** What tells which words fit. */

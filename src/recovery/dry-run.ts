@@ -1,14 +1,13 @@
 // What recovery would do with each row in doubt, and why: lookups are asked, nothing is written and nothing is called.
-import type { TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import { decideReconciliation, type Reconciliation, type ReconciliationVerdict } from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
-import { type WindowClock, windowClosesAt } from '../core/windows.ts'
+import type { WindowClock } from '../core/windows.ts'
 import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { Investigation } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
-import { policyOfDoubt } from './policy-of-doubt.ts'
+import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 import type { LadderStep, ReconcileRequest } from './reconcile.ts'
 
 /** What recovery would do with one request in doubt. Instants are epoch ms. */
@@ -78,7 +77,7 @@ async function explain(investigation: Investigation, paused: boolean, options: D
   const line = {
     ...{ requestId, target, state, attempt, unknownSince, leaseUntil, paused, rung: null, steps: [] },
     checkAt: leaseUntil ?? nextCheckAt,
-    ...timesOf(investigation, policy),
+    ...timesOfDoubt(investigation.row, policy),
   }
   const wait = (why: string, nextAt: number | null, says: string) => ({ ...line, would: 'wait', why, nextAt, says })
   if (present === undefined) {
@@ -129,17 +128,6 @@ async function checked(
   return decision.to === 'held'
     ? { kind: 'hold', ...found }
     : { kind: 'later', at: nextCheckAt ?? context.now, missCounted: false, ...found }
-}
-
-function timesOf(
-  { row }: Investigation,
-  policy: TargetPolicy | null,
-): Pick<DryRunLine, 'windowClosesAt' | 'deadlineAt'> {
-  if (policy === null) return { windowClosesAt: null, deadlineAt: null }
-  return {
-    windowClosesAt: policy.recovery.includes('replay') ? windowClosesAt(row, policy) : null,
-    deadlineAt: row.unknownSince === null ? null : row.unknownSince + policy.deadlineMs,
-  }
 }
 
 /** What was climbed last decided; past the last rung there is only `hold`. */

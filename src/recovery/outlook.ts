@@ -4,10 +4,10 @@ import type { SteadyTime } from '../core/clock.ts'
 import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
-import { replayWindow, type WindowClock, windowClosesAt } from '../core/windows.ts'
+import { replayWindow, type WindowClock } from '../core/windows.ts'
 import type { RequestDetail, StoredRequest } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
-import { policyOfDoubt } from './policy-of-doubt.ts'
+import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 
 /** What happens next with a request. Instants are UTC epoch ms. */
 export interface Outlook {
@@ -54,10 +54,8 @@ export function createOutlook({ registry, now, steady }: OutlookOptions) {
   }
 }
 
-const NO_TIMES = { windowClosesAt: null, deadlineAt: null }
-
 function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: string): Outlook {
-  return { by, step, at, why, ...NO_TIMES }
+  return { by, step, at, why, windowClosesAt: null, deadlineAt: null }
 }
 
 function queued({ target, pause, dueAt, state }: RequestDetail, isKnown: boolean): Outlook {
@@ -85,10 +83,7 @@ function settled({ state, reason, taskState }: RequestDetail): Outlook {
 
 function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, clock: WindowClock): Outlook {
   const ladder = policy.recovery.join(', ')
-  const times = {
-    windowClosesAt: policy.recovery.includes('replay') ? windowClosesAt(row, policy) : null,
-    deadlineAt: row.unknownSince === null ? null : row.unknownSince + policy.deadlineMs,
-  }
+  const times = timesOfDoubt(row, policy)
   const holder = row.leaseOwner ?? 'nobody'
   const isLeased = row.leaseUntil !== null && row.leaseUntil > clock.wall
   if (row.state === 'invoking') {

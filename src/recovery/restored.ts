@@ -9,7 +9,7 @@ export interface RestoredOptions {
   /** Also where nothing shows it: the whole disk was put back, the record of calls with it. */
   readonly force?: boolean
   /** Says what would be put in doubt, and does nothing. */
-  readonly isDryRun?: boolean
+  readonly dryRun?: boolean
 }
 
 /** What was put in doubt, or would be. */
@@ -30,7 +30,7 @@ export interface RestoredWord extends Pick<DoubtOrder, 'now' | 'actor' | 'prepar
 export async function declareRestored(
   store: Store,
   word: RestoredWord,
-  { force = false, isDryRun = false }: RestoredOptions,
+  { force = false, dryRun = false }: RestoredOptions,
 ): Promise<RestoredReport> {
   const origin = await store.origin()
   if (origin.kind === 'own' && !force) {
@@ -41,7 +41,7 @@ export async function declareRestored(
   }
   const restored = origin.kind === 'restored' ? origin : null
   const knownUntil = restored?.knownUntil ?? (await store.facts()).highWaterAt
-  const order: DoubtOrder = { ...word, isDryRun, knownUntil, calledUntil: restored?.calledUntil ?? null }
+  const order: DoubtOrder = { ...word, dryRun, knownUntil, calledUntil: restored?.calledUntil ?? null }
   const targets: Record<string, number> = {}
   let kept = 0
   for (let afterId = 0, done = false; !done; ) {
@@ -51,7 +51,7 @@ export async function declareRestored(
     ;({ lastId: afterId, done } = slice)
   }
   const doubted = Object.values(targets).reduce((sum, count) => sum + count, 0)
-  if (!isDryRun) await store.declareOwn('store_restored', word, { origin, doubted, kept })
+  if (!dryRun) await store.declareOwn('store_restored', word, { origin, doubted, kept })
   return { origin, doubted, targets, kept }
 }
 

@@ -47,14 +47,14 @@ interface Detail {
   readonly attempt?: number
   readonly misses?: number
   readonly waitMs?: number
-  readonly call?: CallFacts
+  readonly call?: CallOnRecord
   /** The round of looking that the row is in from here on. */
   readonly round?: number
   readonly asked?: Asked
 }
 
 /** The call that the event ended. */
-export interface CallFacts {
+export interface CallOnRecord {
   readonly claimedAt: number
   readonly key: string | null
   readonly fingerprint: string | null
@@ -115,7 +115,7 @@ function enqueued(
   return { ...BLANK, at: createdAt, kind: 'enqueued', to: isLater ? 'scheduled' : 'ready', said: `hash ${logicalHash}` }
 }
 
-function callEntry(attempt: number, { claimedAt, key, fingerprint, leaseOwner }: CallFacts): TimeLineEntry {
+function callEntry(attempt: number, { claimedAt, key, fingerprint, leaseOwner }: CallOnRecord): TimeLineEntry {
   const actor = leaseOwner === null ? null : `worker:${leaseOwner.slice(0, leaseOwner.lastIndexOf(':'))}`
   const facts = { attempt, actor, key, fingerprint, said: callWords(key, fingerprint) }
   return { ...BLANK, ...facts, at: claimedAt, kind: 'called', from: 'ready', to: 'invoking' }

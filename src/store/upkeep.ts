@@ -40,7 +40,7 @@ export interface DoubtOrder extends ForgottenTime {
   /** Of what is queued: the bytes that a forgotten call sent, as far as the config is still the same. */
   readonly prepare: (request: Claimable) => Preparation | null
   /** Says what would be doubted, and writes nothing. */
-  readonly isDryRun: boolean
+  readonly dryRun: boolean
 }
 
 export interface ForgottenSlice {

@@ -125,7 +125,6 @@ function mortal(store: Store, death: () => OnceishError | null): Store {
 
 const SYNCHRONOUS: ReadonlySet<string> = new Set<keyof Store>([
   'enqueueIn',
-  'filesOf',
   'watchChanges',
   'watchCommits',
   'onCommit',

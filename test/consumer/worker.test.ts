@@ -1,4 +1,3 @@
-import { readdirSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -10,9 +9,10 @@ import { openStore } from '../../src/store/open-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
 import { accepted, answer, OPAQUE, openWorld, unknown } from '../support/store.ts'
+import { spillsIn } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { workOver } from '../support/worker.ts'
+import { DRAIN, dryRunOf, workOver } from '../support/worker.ts'
 
 let api: Api
 let lastN = 0
@@ -37,8 +37,6 @@ async function effectsOf(n: number) {
 async function callsOf(n: number) {
   return (await api.oracle()).calls.filter((call) => call.n === n)
 }
-
-const DRAIN = { drain: { horizonMs: 3_600_000 } }
 
 test('with concurrency 1 the calls go out one by one, by priority, due time and id', async () => {
   const once = await open()
@@ -100,7 +98,7 @@ test('answers that the store cannot take are kept, spilled, and settled when it 
     isFull = false
     await worker.close()
   })
-  const spills = () => readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))
+  const spills = () => spillsIn(dirname(path))
   await waitFor(() => spills().length === 1, { what: 'the spill file' })
   expect(await callsOf(second)).toEqual([])
   expect(claimsWhileFull).toBeLessThanOrEqual(1) // the turn that failed first
@@ -138,7 +136,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   const worker = once.startWorker(DRAIN)
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
-  const left = readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))
+  const left = spillsIn(dirname(path))
   expect(left).toEqual([expect.stringContaining('.spill-other.taken-')])
   expect(await callsOf(n)).toEqual([])
 })
@@ -344,9 +342,7 @@ test('a dry run asks lookups and cancels nothing', async () => {
   await once.cancel(1)
   await worker.stop()
   expect(await once.get(1)).toMatchObject({ state: 'unknown', taskId: expect.any(String) })
-  const lines = []
-  for await (const line of once.dryRun()) lines.push(line)
-  expect(lines).toMatchObject([{ requestId: 1, would: 'canceled', why: 'cancel_at_api' }])
+  expect(await dryRunOf(once)).toMatchObject([{ requestId: 1, would: 'canceled', why: 'cancel_at_api' }])
   const [effect] = await effectsOf(n)
   expect((await api.oracle()).cancellations.map(({ taskId }) => taskId)).not.toContain(effect?.taskId)
 })
@@ -369,7 +365,7 @@ test('a worker that is told to stop while the store takes no writes ends when it
   onTestFinished(() => worker.close())
   await waitFor(() => isFull, { what: 'the trouble' })
   await worker.stop()
-  expect(readdirSync(dirname(path)).filter((name) => name.includes('.spill-'))).toHaveLength(1)
+  expect(spillsIn(dirname(path))).toHaveLength(1)
   const next = once.startWorker(DRAIN)
   await next.done
   expect((await once.status()).states).toEqual({ submitted: 1 })

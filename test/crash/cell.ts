@@ -1,12 +1,14 @@
 // One cell of the matrix: a request is brought to where the point lies, a process is really killed there, another comes after
 // it. What is told is what can be seen from outside: at the API, in the store, of the files beside it.
-import { renameSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { RequestState } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { RequestDetail } from '../../src/store/views.ts'
-import { type FakeApi, openForTest, startFakeApi, type VirtualClock, virtualClock } from '../../src/testing.ts'
-import { deathOf } from './children.ts'
+import { type FakeApi, openForTest, type VirtualClock, virtualClock } from '../../src/testing.ts'
+import { deathOf } from '../support/children.ts'
+import { openFakeApi } from '../support/counting-api.ts'
+import { putBack } from '../support/store-files.ts'
 import type { End, FirstTurn, Point, Restart } from './expected.ts'
 import { configOf, type Kind, LEASE_MS, type RawConfig, REMEMBERED_MS } from './kinds.ts'
 import { turnBackToVersion1 } from './older-file.ts'
@@ -28,20 +30,26 @@ export interface Cell {
   readonly clock: VirtualClock
 }
 
+/** To be called in a test: its API closes with it. */
 export async function openCell(kind: Kind, point: Point, folder: string): Promise<Cell> {
   const clock = virtualClock({ startAt: START })
-  const api = await startFakeApi({ kind, clock, rememberedForMs: REMEMBERED_MS })
+  const api = await openFakeApi({ kind, clock, rememberedForMs: REMEMBERED_MS })
   const store = join(folder, `${kind}.db`)
   return { kind, point, api, store, config: configOf(kind, api, store), clock }
 }
 
 /** What a person, or nobody, has to do before the point can be reached; one process that dies for all cells of it. */
 export async function prepare(cells: readonly Cell[], point: Point): Promise<void> {
-  if (isRestore(point)) for (const cell of cells) await putBack(cell)
+  if (isRestore(point)) for (const cell of cells) await restoreCopy(cell)
   const [doubtAt] = PRELUDES[point] ?? []
   if (doubtAt === undefined) return
   const configs = cells.map(({ config }) => config)
-  const signal = await deathOf('./bring-into-doubt.mjs', { configs, at: START, point: doubtAt, payload: PAYLOAD })
+  const signal = await deathOf(new URL('./bring-into-doubt.mjs', import.meta.url), {
+    configs,
+    at: START,
+    point: doubtAt,
+    payload: PAYLOAD,
+  })
   if (signal !== 'SIGKILL') throw new Error(`no request was brought into doubt: the process ended by ${signal}`)
   for (const cell of cells) await PRELUDES[point]?.[1]?.(cell)
 }
@@ -64,15 +72,15 @@ const PRELUDES: Partial<Readonly<Record<Point, Prelude>>> = {
 const isRestore = (point: Point) => point.startsWith('restore:')
 
 /** A copy that was taken before the request was called takes the place of the store. */
-async function putBack(cell: Cell): Promise<void> {
+async function restoreCopy(cell: Cell): Promise<void> {
   const copy = backupOf(cell)
   await withStore(cell, async (once) => {
     await once.enqueue({ target: cell.kind, payload: PAYLOAD })
     await once.backup(copy)
     await drain(cell, once)
   })
-  for (const suffix of ['-wal', '-shm']) rmSync(cell.store + suffix, { force: true })
-  renameSync(copy, cell.store)
+  putBack(copy, cell.store)
+  rmSync(copy)
 }
 
 function endLease({ clock }: Cell): void {
@@ -89,7 +97,7 @@ async function endUpHeld(cell: Cell): Promise<void> {
 export function kill(cell: Cell): Promise<NodeJS.Signals | null> {
   const { config, clock, point } = cell
   const order = { config, at: clock.wallNow(), point, deed: deedOf(point), payload: PAYLOAD, backupTo: backupOf(cell) }
-  return deathOf('./die-at.mjs', order)
+  return deathOf(new URL('./die-at.mjs', import.meta.url), order)
 }
 
 function deedOf(point: Point): string {

@@ -2,8 +2,8 @@
 // outside of it. What is killed between two steps of the product's own is the matrix's.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { KINDS, type Kind } from '../../fixtures/api/ledger.ts'
-import { type Api, configFor, startApi } from '../support/api.ts'
-import { openShop, type Shop } from '../support/cli.ts'
+import { type Api, configFor, oracleAtRest, startApi } from '../support/api.ts'
+import { type Listed, openShop, type Shop } from '../support/cli.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 let api: Api
@@ -12,14 +12,6 @@ beforeAll(async () => {
   api = await startApi({ settings: { lagMs: 250 } })
 })
 afterAll(() => api.stop())
-
-interface Listed {
-  readonly requestId: number
-  readonly target: Kind
-  readonly state: string
-  readonly taskId: string | null
-  readonly reason: string | null
-}
 
 interface Case {
   readonly shop: Shop
@@ -38,15 +30,15 @@ async function openCase(fault: string): Promise<Case> {
 }
 
 async function seen({ numbers }: Case) {
-  const { calls, effects, running } = await api.oracle()
+  const { calls, effects } = await api.oracle()
   const mine = (n: number | string | null) => [...numbers.values()].includes(n as number)
-  return { calls: calls.filter((call) => mine(call.n)), effects: effects.filter((effect) => mine(effect.n)), running }
+  return { calls: calls.filter((call) => mine(call.n)), effects: effects.filter((effect) => mine(effect.n)) }
 }
 
 /** What must be true at the end, wherever the worker died. */
 async function expectReconciled(one: Case): Promise<void> {
   const { code } = await one.shop.run('work', '--drain')
-  await waitFor(async () => (await seen(one)).running === 0, { what: 'the API to be at rest' })
+  await oracleAtRest(api)
   const { calls, effects } = await seen(one)
   const listed = await one.shop.lines<Listed>('list')
   for (const kind of ['executions', 'renders', 'parcels'] as const) {

@@ -1,6 +1,6 @@
 // Each named point x each kind of API x each moment of the restart, with a SIGKILL of a process of its own in every cell.
 // All three restarts where ONCEISH_TEST_FULL=1 is set, else the one after the lease.
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { countProof } from '../support/proof.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { backupOf, type Ending, kill, openCell, prepare, restart } from './cell.ts'
@@ -26,7 +26,6 @@ test.each(CASES)('killed at %s, started again %s', async (point, when) => {
   const folder = tempDir()
   const kinds = KINDS.filter((kind) => hasPoint(kind, point))
   const cells = await Promise.all(kinds.map((kind) => openCell(kind, point, folder)))
-  onTestFinished(async () => void (await Promise.all(cells.map(({ api }) => api.close()))))
   await prepare(cells, point)
   expect(await Promise.all(cells.map(kill))).toEqual(kinds.map(() => 'SIGKILL'))
   countProof('kills', kinds.length)

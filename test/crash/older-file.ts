@@ -1,7 +1,7 @@
 // A store as an earlier release has left it: the same rows under schema version 1.
-import { renameSync, rmSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import { CORE_SCHEMA } from '../../src/store/sqlite/migrations/0001-core.ts'
+import { putBack } from '../support/store-files.ts'
 
 /** Puts a file of version 1 in the place of the store at `path`, which nobody has open. */
 export function turnBackToVersion1(path: string): void {
@@ -20,6 +20,5 @@ export function turnBackToVersion1(path: string): void {
   older.exec('DETACH present')
   older.pragma('journal_mode = WAL')
   older.close()
-  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-  renameSync(`${path}.older`, path)
+  putBack(`${path}.older`, path)
 }

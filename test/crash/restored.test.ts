@@ -1,19 +1,11 @@
 // A backup taken in mid-run, calls made after it, the file put back: nothing is called twice, for all four kinds.
-import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { KINDS, type Kind } from '../../fixtures/api/ledger.ts'
-import { type Api, configFor, startApi } from '../support/api.ts'
-import { openShop, type Shop } from '../support/cli.ts'
+import { KINDS } from '../../fixtures/api/ledger.ts'
+import { type Api, configFor, oracleAtRest, startApi } from '../support/api.ts'
+import { type Listed, openShop, type Shop } from '../support/cli.ts'
+import { putBack } from '../support/store-files.ts'
 import { waitFor } from '../support/wait-for.ts'
-
-interface Listed {
-  readonly requestId: number
-  readonly target: Kind
-  readonly state: string
-  readonly taskId: string | null
-  readonly reason: string | null
-}
 
 let api: Api
 beforeAll(async () => {
@@ -33,11 +25,6 @@ async function effectsOf(numbers: readonly string[]) {
   return (await api.oracle()).effects.filter(({ n }) => numbers.includes(String(n)))
 }
 
-function putBack({ folder }: Shop, copy: string): void {
-  for (const suffix of ['', '-wal', '-shm']) rmSync(join(folder, `onceish.db${suffix}`), { force: true })
-  copyFileSync(join(folder, copy), join(folder, 'onceish.db'))
-}
-
 test('a backup taken in mid-run is put back: what was called since is found, replayed or held, and called by nobody', async () => {
   // Long enough for a held call to be in flight during the backup.
   const executions = { submit: { timeoutMs: 60_000 }, idempotency: { margin: '61s' }, retry: { maxAttempts: 2 } }
@@ -54,8 +41,8 @@ test('a backup taken in mid-run is put back: what was called since is found, rep
   working.kill('SIGKILL')
   await working.ended
   await api.control({ latencyMs: 0 })
-  putBack(shop, 'mid.db')
-  await waitFor(async () => (await api.oracle()).running === 0, { what: 'the API to be at rest' })
+  putBack(join(shop.folder, 'mid.db'), join(shop.folder, 'onceish.db'))
+  await oracleAtRest(api)
 
   const before = (await api.oracle()).calls.length
   for (const refused of [

@@ -2,9 +2,10 @@
 // another, and nothing beneath the protocol sends one again.
 import { expect, test } from 'vitest'
 import { waitFor } from '../support/wait-for.ts'
+import { DRAIN } from '../support/worker.ts'
 import { rawServer } from '../target/support/raw-server.ts'
 import { failsInTls, goodAnswer, keyIn, refuses } from './fault-servers.ts'
-import { DRAIN, opener } from './open-on.ts'
+import { opener } from './open-on.ts'
 
 const THREE = [1, 2, 3].map((n) => ({ target: 'jobs', payload: { n } }))
 

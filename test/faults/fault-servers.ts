@@ -11,8 +11,8 @@ import { Worker } from 'node:worker_threads'
 import { HttpResponse, http } from 'msw'
 import { buildConnector } from 'undici'
 import { onTestFinished } from 'vitest'
-import { serveMsw } from '../../fixtures/api/serve-msw.ts'
 import type { ConnectHook } from '../../src/target/http/agents.ts'
+import { serveApi } from '../support/serve-api.ts'
 import {
   closedPort,
   httpAnswer,
@@ -111,26 +111,15 @@ export async function spoilsOneHalfRead(bodyBytes: number, spoil: Behaviour): Pr
 export async function spoilsOneInHttp(answer: () => Promise<Response> | Response): Promise<FaultyApi> {
   const base = 'https://api.example.com'
   const calls: RawCall[] = []
-  const strays: unknown[] = []
-  const served = await serveMsw({
-    base,
-    port: 0,
-    onUnhandled: (route) => strays.push(route),
-    onError: (error) => strays.push(error),
-    handlers: [
-      http.post(`${base}/jobs`, async ({ request }) => {
-        const head = [...request.headers].map(([name, value]) => `${name}: ${value}\r\n`)
-        const text = `${head.join('')}\r\n${await request.text()}`
-        calls.push({ read: 'whole', text })
-        return calls.length === 1 ? answer() : HttpResponse.json({ id: keyIn(text) ?? 'task' })
-      }),
-    ],
-  })
-  onTestFinished(async () => {
-    await served.close()
-    if (strays.length > 0) throw new Error(`the API was asked for what it does not have: ${strays.join('; ')}`)
-  })
-  return { url: `${served.origin}/jobs`, calls: () => calls, heal: () => {} }
+  const origin = await serveApi(base, [
+    http.post(`${base}/jobs`, async ({ request }) => {
+      const head = [...request.headers].map(([name, value]) => `${name}: ${value}\r\n`)
+      const text = `${head.join('')}\r\n${await request.text()}`
+      calls.push({ read: 'whole', text })
+      return calls.length === 1 ? answer() : HttpResponse.json({ id: keyIn(text) ?? 'task' })
+    }),
+  ])
+  return { url: `${origin}/jobs`, calls: () => calls, heal: () => {} }
 }
 
 /** What a second server is asked counts as a call too. */

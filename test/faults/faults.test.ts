@@ -6,9 +6,10 @@ import type { Onceish } from '../../src/index.ts'
 import type { RequestDetail } from '../../src/store/views.ts'
 import { countProof } from '../support/proof.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { DRAIN } from '../support/worker.ts'
 import { type FaultyApi, keyIn, well } from './fault-servers.ts'
 import { FAULTS, type Fault } from './fault-table.ts'
-import { DRAIN, type Kind, opener } from './open-on.ts'
+import { type Kind, opener } from './open-on.ts'
 
 const ENDINGS = { deadline: 'DEADLINE', dial: 'UND_ERR_CONNECT_TIMEOUT', caller: 'ABORTED' } as const
 

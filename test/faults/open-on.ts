@@ -14,8 +14,6 @@ import type { Fault } from './fault-table.ts'
 /** What the target offers to settle doubt by: nothing, or a key. */
 export type Kind = 'opaque' | 'keyed'
 
-export const DRAIN = { drain: { horizonMs: 3_600_000 } }
-
 const ARRIVAL_MS = 50
 /** For a call that nothing else ends. */
 const DEADLINE_MS = 1000

@@ -1,8 +1,9 @@
 // Cases in which the answer, or its absence, is misread as a failure or as a success.
 import { expect, test } from 'vitest'
 import type { FakeAnswer } from '../../src/testing.ts'
+import { DRAIN } from '../support/worker.ts'
 import { rawServer } from '../target/support/raw-server.ts'
-import { DRAIN, keyed, MINUTE_MS, opaque, openStage } from './stage.ts'
+import { keyed, MINUTE_MS, opaque, openStage } from './stage.ts'
 
 test('C01 client timeout shorter than the server: a 409 in reply to our own replay is no failure, and nothing is done twice', async () => {
   const { api, clock, open } = await openStage('keyed', (url) => ({

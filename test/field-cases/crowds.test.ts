@@ -4,18 +4,14 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { startFakeApi, type VirtualClock, virtualClock } from '../../src/testing.ts'
+import { type VirtualClock, virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { ended, workspace } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { DRAIN, keyed, opaque, openField } from './stage.ts'
+import { DRAIN } from '../support/worker.ts'
+import { keyed, opaque, openField } from './stage.ts'
 
 const BURST = fileURLToPath(new URL('./burst.mjs', import.meta.url))
-
-async function startApi(kind: 'keyed' | 'opaque') {
-  const api = await startFakeApi({ kind })
-  onTestFinished(() => api.close())
-  return api
-}
 
 test.each([
   ['for real', true, (_: VirtualClock) => spin(1100), {}],
@@ -28,7 +24,7 @@ test.each([
 ])(
   'C08 lease lost because the event loop was blocked %s: nothing leaves from there, another worker makes the one call',
   async (_, isReal, block, evidence) => {
-    const api = await startApi('opaque')
+    const api = await openFakeApi({ kind: 'opaque' })
     const clock = virtualClock()
     const store = join(tempDir(), 'jobs.db')
     const job = { ...opaque(api.url), submit: { url: api.url, timeoutMs: 500 } }
@@ -65,7 +61,7 @@ function spin(ms: number): void {
 }
 
 test('C14 burst of equal enqueues: 8 processes x 200 of one hash, on a file that none has made yet, are one request', async () => {
-  const api = await startApi('keyed')
+  const api = await openFakeApi({ kind: 'keyed' })
   const config = { targets: { job: keyed(api.url) } }
   const { folder, database } = workspace(config)
   const told = await Promise.all(
@@ -90,7 +86,7 @@ test('C14 burst of equal enqueues: 8 processes x 200 of one hash, on a file that
 })
 
 test('C15 SQLITE_BUSY in spite of busy_timeout: 4 workers finish 2,000 requests while a fifth process purges, and nobody is told busy', async () => {
-  const api = await startApi('keyed')
+  const api = await openFakeApi({ kind: 'keyed' })
   // Times that a busy machine cannot exceed: no call ends in doubt here.
   const job = { ...keyed(api.url), submit: { url: api.url, timeoutMs: 30_000 } }
   const config = { worker: { concurrency: 16 }, targets: { job } }

@@ -1,6 +1,7 @@
 // Cases about what makes two calls, or two requests, the same one.
 import { expect, test } from 'vitest'
-import { DAY_MS, DRAIN, HOUR_MS, keyed, listed, MINUTE_MS, openStage } from './stage.ts'
+import { DRAIN } from '../support/worker.ts'
+import { DAY_MS, HOUR_MS, keyed, listed, MINUTE_MS, openStage } from './stage.ts'
 
 test.each([
   ['+23:30', 23.5 * HOUR_MS, 0, { state: 'held', reason: 'key_window_closed', taskId: null }],

@@ -1,24 +1,19 @@
 // Cases in which a real process is killed at a moment that somebody else's queue did not survive.
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Onceish } from '../../src/index.ts'
-import { type CrashPoint, type FakeApi, type FakeApiOptions, startFakeApi } from '../../src/testing.ts'
+import type { CrashPoint } from '../../src/testing.ts'
 import type { RawConfig } from '../support/api.ts'
+import { deathOf } from '../support/children.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { startCli, workspace } from '../support/run-cli.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { DRAIN, keyed, listed, openField } from './stage.ts'
+import { DRAIN, dryRunOf } from '../support/worker.ts'
+import { keyed, listed, openField } from './stage.ts'
 import { startTaskApi, tracked } from './task-api.ts'
 
-const DIE_AT = fileURLToPath(new URL('./die-at.mjs', import.meta.url))
-
-async function startApi(kind: FakeApiOptions['kind']): Promise<FakeApi> {
-  const api = await startFakeApi({ kind })
-  onTestFinished(() => api.close())
-  return api
-}
+const DIE_AT = new URL('./die-at.mjs', import.meta.url)
 
 interface Job {
   readonly folder: string
@@ -39,14 +34,13 @@ async function openJob(target: RawConfig): Promise<Job> {
     folder,
     once: next,
     killAt: async (point) => {
-      const child = spawn(process.execPath, [DIE_AT, join(folder, 'onceish.config.json'), point], { stdio: 'inherit' })
-      expect((await once(child, 'exit'))[1]).toBe('SIGKILL')
+      expect(await deathOf(DIE_AT, { file: join(folder, 'onceish.config.json'), point })).toBe('SIGKILL')
     },
   }
 }
 
 test('C04 task id only in worker memory: killed between the answer and its commit, there is one task and its id is stored', async () => {
-  const api = await startApi('keyed')
+  const api = await openFakeApi({ kind: 'keyed' })
   const { once, killAt } = await openJob(keyed(api.url))
   await killAt('settle:before-commit')
   expect(api.effects).toHaveLength(1)
@@ -72,7 +66,7 @@ test('C04 task id only in worker memory: killed while its task is asked about, i
 })
 
 test('C07 rows stuck active after the process ends: killed before the claim commits, the row is still ready', async () => {
-  const api = await startApi('keyed')
+  const api = await openFakeApi({ kind: 'keyed' })
   const { once, killAt } = await openJob(keyed(api.url))
   await killAt('claim:before-commit')
   expect(await once.get(1)).toMatchObject({ state: 'ready', attempt: 0 })
@@ -83,25 +77,19 @@ test('C07 rows stuck active after the process ends: killed before the claim comm
 })
 
 test('C07 rows stuck active after the process ends: killed after the call, the row is shown and looked into, not queued again', async () => {
-  const api = await startApi('lookup')
+  const api = await openFakeApi({ kind: 'lookup' })
   const { lookup, ...target } = listed(api.url)
   // Of what it answers nothing is ever complete.
   const blind = { ...(lookup as object), taskId: '{% $response.body.nothing %}', complete: false }
   const { once, killAt } = await openJob({ ...target, lookup: blind })
   await killAt('call:answered')
-  expect(await dryRun(once)).toMatchObject([{ requestId: 1, state: 'invoking' }])
+  expect(await dryRunOf(once)).toMatchObject([{ requestId: 1, state: 'invoking' }])
   const before = Date.now()
   once.startWorker()
   await waitFor(async () => (await once.get(1))?.reason === 'lookup_undetermined', { what: 'a look into the row' })
   const { states, oldestReady, oldestUnknown } = await once.status()
   expect({ states, oldestReady }).toEqual({ states: { unknown: 1 }, oldestReady: null })
   expect(oldestUnknown).toBeGreaterThanOrEqual(before)
-  expect(await dryRun(once)).toMatchObject([{ requestId: 1, state: 'unknown', would: 'later' }])
+  expect(await dryRunOf(once)).toMatchObject([{ requestId: 1, state: 'unknown', would: 'later' }])
   expect(api.calls).toHaveLength(1)
 })
-
-async function dryRun(once: Onceish): Promise<unknown[]> {
-  const lines = []
-  for await (const line of once.dryRun()) lines.push(line)
-  return lines
-}

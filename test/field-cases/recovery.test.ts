@@ -1,12 +1,13 @@
 // Cases about asking the API what became of a call, a task, or a cancellation.
 import { join } from 'node:path'
 import { HttpResponse, http } from 'msw'
-import { expect, onTestFinished, test } from 'vitest'
-import { serveMsw } from '../../fixtures/api/serve-msw.ts'
+import { expect, test } from 'vitest'
 import { virtualClock } from '../../src/testing.ts'
+import { serveApi } from '../support/serve-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { DEADLINE_MS, DRAIN, listed, openField, openStage } from './stage.ts'
+import { DRAIN } from '../support/worker.ts'
+import { DEADLINE_MS, listed, openField, openStage } from './stage.ts'
 
 test('C09 cancel races, ours and theirs: canceled in doubt, purged and restarted, it is never sent again', async () => {
   const { api, clock, crash, open } = await openStage('lookup', (url) => ({
@@ -70,27 +71,19 @@ test('C21 an empty lookup is not proof of absence: a task that shows after 90 s 
 
 test('C21 an empty lookup is not proof of absence: a page that misses a node proves nothing, and ends with a person', async () => {
   const base = 'https://jobs.sample.test'
-  const strays: unknown[] = []
   let submits = 0
   let lookups = 0
-  const served = await serveMsw({
-    base,
-    port: 0,
-    onUnhandled: (route) => strays.push(route),
-    onError: (error) => strays.push(error),
-    handlers: [
-      http.post(`${base}/jobs`, () => {
-        submits++
-        return HttpResponse.error()
-      }),
-      http.get(`${base}/jobs`, () => {
-        lookups++
-        return HttpResponse.json({ data: [], node_failures: ['node-2'] })
-      }),
-    ],
-  })
-  onTestFinished(() => served.close())
-  const url = `${served.origin}/jobs`
+  const origin = await serveApi(base, [
+    http.post(`${base}/jobs`, () => {
+      submits++
+      return HttpResponse.error()
+    }),
+    http.get(`${base}/jobs`, () => {
+      lookups++
+      return HttpResponse.json({ data: [], node_failures: ['node-2'] })
+    }),
+  ])
+  const url = `${origin}/jobs`
   const lookup = { ...(listed(url)['lookup'] as object), complete: '{% $count($response.body.node_failures) = 0 %}' }
   const clock = virtualClock()
   const config = {
@@ -103,7 +96,6 @@ test('C21 an empty lookup is not proof of absence: a page that misses a node pro
   expect(await once.get(1)).toMatchObject({ state: 'held', reason: 'deadline', taskState: { misses: 0 } })
   expect(lookups).toBeGreaterThan(2)
   expect(submits).toBe(1)
-  expect(strays).toEqual([])
 })
 
 test('C24 compensation of a step whose outcome is unknown: nothing is undone before the step is found, then that step alone', async () => {

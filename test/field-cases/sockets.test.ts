@@ -1,13 +1,14 @@
 // C03: what a broken connection proves depends on how far the bytes got, not on its error code.
 import { join } from 'node:path'
 import { HttpResponse, http } from 'msw'
-import { expect, onTestFinished, test } from 'vitest'
-import { serveMsw } from '../../fixtures/api/serve-msw.ts'
+import { expect, test } from 'vitest'
 import { virtualClock } from '../../src/testing.ts'
+import { serveApi } from '../support/serve-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { DRAIN } from '../support/worker.ts'
 import { closedPort, httpAnswer, rawServer } from '../target/support/raw-server.ts'
-import { DRAIN, opaque, openField } from './stage.ts'
+import { opaque, openField } from './stage.ts'
 
 function configFor(url: string, connection?: 'reuse') {
   const submit = { url, timeoutMs: 5000, ...(connection && { connection }) }
@@ -56,14 +57,8 @@ test('C03 ECONNRESET on a reused keep-alive socket: a refused connection surely 
   await waitFor(async () => ((await once.get(1))?.taskState?.backoffStep ?? 0) >= 3, { what: 'three refused dials' })
   let effects = 0
   const base = 'https://jobs.sample.test'
-  const served = await serveMsw({
-    base,
-    port,
-    onUnhandled: () => {},
-    onError: () => {},
-    handlers: [http.post(`${base}/jobs`, () => HttpResponse.json({ id: `task-${++effects}` }, { status: 201 }))],
-  })
-  onTestFinished(() => served.close())
+  const accept = http.post(`${base}/jobs`, () => HttpResponse.json({ id: `task-${++effects}` }, { status: 201 }))
+  await serveApi(base, [accept], port)
   await worked
   const request = await once.get(1)
   expect(request).toMatchObject({ state: 'submitted', taskId: 'task-1', attempts: 1 })

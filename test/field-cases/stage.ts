@@ -9,11 +9,11 @@ import {
   type FakeApi,
   type FakeApiOptions,
   openForTest,
-  startFakeApi,
   type VirtualClock,
   virtualClock,
 } from '../../src/testing.ts'
 import type { RawConfig } from '../support/api.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 export const MINUTE_MS = 60_000
@@ -21,7 +21,6 @@ export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 /** Of what has to run out in a test. */
 export const DEADLINE_MS = 5 * MINUTE_MS
-export const DRAIN = { drain: { horizonMs: HOUR_MS } }
 
 const TASK_ID = '{% $response.body.id %}'
 
@@ -67,8 +66,7 @@ export async function openStage(
   options: Partial<FakeApiOptions> = {},
 ): Promise<Stage> {
   const clock = virtualClock()
-  const api = await startFakeApi({ kind, clock, ...options })
-  onTestFinished(() => api.close())
+  const api = await openFakeApi({ kind, clock, ...options })
   const config = { store: join(tempDir(), 'jobs.db'), targets: { job: describe(api.url, api.origin) } }
   return {
     api,

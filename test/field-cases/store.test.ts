@@ -3,10 +3,11 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
-import { SILENT } from '../../src/core/log.ts'
 import { openOnceish } from '../../src/index.ts'
 import { connect } from '../../src/store/sqlite/connection.ts'
-import { startFakeApi, virtualClock } from '../../src/testing.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
+import { listen } from '../support/listen.ts'
 import { workspace } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -17,10 +18,9 @@ const MIB = 1_048_576
 
 test('C16 WAL and file growth: a log held back by a reader is told, and within bounds again once the reader is gone', async () => {
   const clock = virtualClock()
-  const said: string[] = []
-  const log = { ...SILENT, warn: (_: object, message: string) => void said.push(message) }
+  const said = listen()
   const path = join(tempDir(), 'jobs.db')
-  const once = await openOnceish({ config: { store: path, targets: NOWHERE }, clock, log })
+  const once = await openOnceish({ config: { store: path, targets: NOWHERE }, clock, log: said.log })
   onTestFinished(() => once.close())
   const reader = new Database(path, { readonly: true })
   onTestFinished(() => void reader.close())
@@ -40,11 +40,11 @@ test('C16 WAL and file growth: a log held back by a reader is told, and within b
   await waitFor(
     () => {
       clock.advance(5000)
-      return said.length > 0
+      return said.of('warn').length > 0
     },
     { what: 'the warning' },
   )
-  expect(said).toEqual([expect.stringMatching(/holds back.*write-ahead log: it has grown to \d+ MiB/)])
+  expect(said.of('warn')).toEqual([expect.stringMatching(/holds back.*write-ahead log: it has grown to \d+ MiB/)])
   reader.exec('COMMIT')
   await waitFor(
     () => {
@@ -111,8 +111,7 @@ test.each([
 
 test('C18 secrets in stored errors: a token that the API echoes is in no file, no log and nothing that is shown', async () => {
   const TOKEN = 'tok_SECRET_4711'
-  const api = await startFakeApi({ kind: 'keyed' })
-  onTestFinished(() => api.close())
+  const api = await openFakeApi({ kind: 'keyed' })
   const submit = { url: api.url, headers: { authorization: "{% 'Bearer ' & $env.FIELD_TOKEN %}" } }
   const targets = { job: { ...keyed(api.url), submit } }
   const { folder, database, cli } = workspace({ targets })

@@ -1,8 +1,7 @@
 // An API whose tasks take their time and have a state that can be asked for, and the target that asks.
 import { HttpResponse, http } from 'msw'
-import { expect, onTestFinished } from 'vitest'
-import { serveMsw } from '../../fixtures/api/serve-msw.ts'
 import type { RawConfig } from '../support/api.ts'
+import { serveApi } from '../support/serve-api.ts'
 import { DEADLINE_MS, keyed } from './stage.ts'
 
 export interface TaskApi {
@@ -18,31 +17,20 @@ export interface TaskApi {
 /** To be called in a test: it closes with it. */
 export async function startTaskApi(): Promise<TaskApi> {
   const base = 'https://tasks.sample.test'
-  const strays: unknown[] = []
   let submits = 0
   let polls = 0
   let answers: readonly object[] = [{}]
-  const served = await serveMsw({
-    base,
-    port: 0,
-    onUnhandled: (route) => strays.push(route),
-    onError: (error) => strays.push(error),
-    handlers: [
-      http.post(`${base}/tasks`, () => HttpResponse.json({ id: `task-${++submits}` }, { status: 201 })),
-      http.get(`${base}/tasks/:id`, () => {
-        polls++
-        const [answer = {}, ...later] = answers
-        if (later.length > 0) answers = later
-        return HttpResponse.json({ ...answer })
-      }),
-    ],
-  })
-  onTestFinished(async () => {
-    await served.close()
-    expect(strays).toEqual([])
-  })
+  const origin = await serveApi(base, [
+    http.post(`${base}/tasks`, () => HttpResponse.json({ id: `task-${++submits}` }, { status: 201 })),
+    http.get(`${base}/tasks/:id`, () => {
+      polls++
+      const [answer = {}, ...later] = answers
+      if (later.length > 0) answers = later
+      return HttpResponse.json({ ...answer })
+    }),
+  ])
   return {
-    url: `${served.origin}/tasks`,
+    url: `${origin}/tasks`,
     submits: () => submits,
     polls: () => polls,
     say: (...next) => {

@@ -1,7 +1,8 @@
 // Cases about when a request is called: told waits, priorities.
 import { expect, test } from 'vitest'
 import type { Onceish } from '../../src/index.ts'
-import { DRAIN, keyed, MINUTE_MS, openStage } from './stage.ts'
+import { DRAIN } from '../support/worker.ts'
+import { keyed, MINUTE_MS, openStage } from './stage.ts'
 
 test('C10 all 429 victims wake in the same instant: each has its own due time, none is earlier than told', async () => {
   const { api, clock, open } = await openStage('keyed', keyed)

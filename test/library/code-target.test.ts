@@ -19,7 +19,8 @@ import {
   type SubmitResult,
 } from '../../src/index.ts'
 import { createCodeTarget } from '../../src/target/code/code-target.ts'
-import { startFakeApi, virtualClock } from '../../src/testing.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -500,8 +501,7 @@ test('secrets that the target names are redacted from what it throws', async () 
 })
 
 test('code and data work side by side in one worker', async () => {
-  const api = await startFakeApi({ kind: 'keyed' })
-  onTestFinished(() => api.close())
+  const api = await openFakeApi({ kind: 'keyed' })
   const targets = [
     code(({ payload }) => ({ taskId: `code-${payload.n}` })),
     httpTarget({

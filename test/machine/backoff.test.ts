@@ -5,10 +5,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import { composeOnceish } from '../../src/onceish.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { configFor } from '../support/api.ts'
+import { listen } from '../support/listen.ts'
 import { NOWHERE } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { listen } from './support/listen.ts'
 
 test('a store in trouble is tried after 0.1 s, then after twice as long each time, up to 5 s, and told once', async () => {
   const clock = virtualClock()

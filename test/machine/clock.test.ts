@@ -5,11 +5,12 @@ import { type Clock, systemClock } from '../../src/core/clock.ts'
 import type { Onceish } from '../../src/index.ts'
 import { composeOnceish } from '../../src/onceish.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
+import { listen } from '../support/listen.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ALL_DONE, type Batch, DONE, DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
+import { DRAIN } from '../support/worker.ts'
+import { ALL_DONE, type Batch, DONE, enqueueBatch, fatesOf, HELD } from './support/batch.ts'
 import { type HeldAnswers, holdAnswers } from './support/hold-answers.ts'
-import { listen } from './support/listen.ts'
 import { ROOMY } from './support/roomy.ts'
 
 let api: Api
@@ -73,8 +74,6 @@ async function leaveInDoubt({ once, held }: Case): Promise<Batch> {
   expect((await once.status()).states).toEqual({ unknown: 4 })
   return batch
 }
-
-const HELD = { ...DONE, state: 'held', isTaskKnown: false }
 
 test('a day forward with requests in doubt: keys that may be forgotten by then are not used again', async () => {
   const one = await open(ROOMY)

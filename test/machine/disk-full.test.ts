@@ -6,9 +6,11 @@ import type { Onceish } from '../../src/index.ts'
 import { composeOnceish, type Seams } from '../../src/onceish.ts'
 import type { Commit } from '../../src/store/store.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { type Listening, listen } from '../support/listen.ts'
+import { spillsIn } from '../support/store-files.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ALL_DONE, callsOf, DONE, DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
-import { type Listening, listen } from './support/listen.ts'
+import { DRAIN } from '../support/worker.ts'
+import { ALL_DONE, callsOf, DONE, enqueueBatch, fatesOf, HELD } from './support/batch.ts'
 import { ROOMY } from './support/roomy.ts'
 import { mountSmallDisk, type SmallDisk } from './support/small-disk.ts'
 
@@ -47,10 +49,6 @@ async function open(context: TestContext): Promise<Case> {
   return { disk, once, said, fillAt }
 }
 
-function spillsIn({ folder }: SmallDisk): string[] {
-  return readdirSync(folder).filter((name) => name.includes('.spill-'))
-}
-
 test('at the claim: nothing is called, the claim is tried again with backoff and told once', async (context) => {
   const { disk, once, said, fillAt } = await open(context)
   const batch = await enqueueBatch(once)
@@ -77,7 +75,7 @@ test('at the settle, with no room for the spill file either: answers are kept in
   const worker = once.startWorker(DRAIN)
   await waitFor(() => worker.counters().storeFull >= 4, { what: 'four failures' })
   expect(worker.counters()).toMatchObject({ answersSpilled: 0 })
-  expect(spillsIn(disk)).toEqual([])
+  expect(spillsIn(disk.folder)).toEqual([])
   expect(said.of('error')).toEqual([
     expect.stringMatching(/takes no writes.*no space left/),
     expect.stringMatching(/^spilling answers.*only in memory.*ENOSPC/),
@@ -103,7 +101,7 @@ test('at the sweep: what a lookup found is recorded when there is room, and noth
     executions: { ...DONE, calls: 2 },
     renders: { ...DONE, calls: 2 },
     parcels: DONE,
-    messages: { ...DONE, state: 'held', isTaskKnown: false },
+    messages: HELD,
   })
   expect(said.of('error')).toHaveLength(1)
 })
@@ -149,5 +147,5 @@ test('at a backup: it fails by name and leaves nothing behind; the store goes on
   expect(existsSync(path)).toBe(true)
   await once.startWorker(DRAIN).done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
-  expect(spillsIn(disk)).toEqual([])
+  expect(spillsIn(disk.folder)).toEqual([])
 })

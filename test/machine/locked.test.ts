@@ -1,17 +1,18 @@
 // A database that somebody else keeps locked for longer than writes wait. (A reader that stays: maintenance/log-bound.test.ts.)
-import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Onceish } from '../../src/index.ts'
 import { composeOnceish } from '../../src/onceish.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { startScript } from '../maintenance/children.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { startScript } from '../support/children.ts'
+import { type Listening, listen } from '../support/listen.ts'
+import { spillsIn } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ALL_DONE, callsOf, DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
+import { DRAIN } from '../support/worker.ts'
+import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from './support/batch.ts'
 import { type HeldAnswers, holdAnswers } from './support/hold-answers.ts'
-import { type Listening, listen } from './support/listen.ts'
 import { ROOMY } from './support/roomy.ts'
 
 let api: Api
@@ -57,7 +58,7 @@ test('locked while calls are out: answers are kept, on disk too, told once, and 
   await worker.done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
   expect(said.of('error')).toHaveLength(1)
-  expect(readdirSync(folder).filter((name) => name.includes('.spill-'))).toEqual([])
+  expect(spillsIn(folder)).toEqual([])
 })
 
 test('locked while a worker starts and while others enqueue: they are told, the worker waits and nothing is called', async () => {

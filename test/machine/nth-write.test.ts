@@ -7,9 +7,10 @@ import type { WorkerCounters } from '../../src/index.ts'
 import { composeOnceish } from '../../src/onceish.ts'
 import type { Commit, StoreProbe } from '../../src/store/store.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
+import { listen } from '../support/listen.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { type Batch, DRAIN, enqueueBatch, type Fates, fatesOf } from './support/batch.ts'
-import { listen } from './support/listen.ts'
+import { DRAIN } from '../support/worker.ts'
+import { type Batch, enqueueBatch, type Fates, fatesOf } from './support/batch.ts'
 import { ROOMY } from './support/roomy.ts'
 
 let api: Api

@@ -1,17 +1,19 @@
 // A store that may not be written, from the start or from the middle of a run on. Root may write what permissions forbid, so
 // the file system itself forbids it.
-import { chmodSync, mkdirSync, readdirSync } from 'node:fs'
+import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, type TestContext, test } from 'vitest'
 import { openOnceish } from '../../src/index.ts'
 import { composeOnceish } from '../../src/onceish.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { listen } from '../support/listen.ts'
 import { workspace } from '../support/run-cli.ts'
+import { spillsIn } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ALL_DONE, callsOf, DRAIN, enqueueBatch, fatesOf } from './support/batch.ts'
+import { DRAIN } from '../support/worker.ts'
+import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from './support/batch.ts'
 import { holdAnswers } from './support/hold-answers.ts'
-import { listen } from './support/listen.ts'
 import { ROOMY } from './support/roomy.ts'
 import { skipBecause, tryCommand } from './support/skip.ts'
 
@@ -113,5 +115,5 @@ test('a file and folder that become read-only while calls are out: answers are k
   await worker.done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
   expect(said.of('error')).toHaveLength(2)
-  expect(readdirSync(folder).filter((name) => name.includes('.spill-'))).toEqual([])
+  expect(spillsIn(folder)).toEqual([])
 })

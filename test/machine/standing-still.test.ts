@@ -11,7 +11,8 @@ import { type Api, configFor, startApi } from '../support/api.ts'
 import { linesOf } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ALL_DONE, callsOf, DONE, DRAIN, enqueueBatch, type Fates, fatesOf } from './support/batch.ts'
+import { DRAIN } from '../support/worker.ts'
+import { ALL_DONE, callsOf, DONE, enqueueBatch, type Fates, fatesOf, HELD } from './support/batch.ts'
 
 let api: Api
 beforeAll(async () => {
@@ -94,7 +95,6 @@ async function standStill(moment: Moment): Promise<Ended> {
   return { meanwhile, fates: await fatesOf(api, other, batch), counters, warnings }
 }
 
-const HELD = { ...DONE, state: 'held', isTaskKnown: false }
 const UNCALLED = { ...HELD, calls: 0, effects: 0 }
 const STOOD = expect.stringMatching(/^warn: this process stood still for \d+ ms/)
 

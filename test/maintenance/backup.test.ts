@@ -4,10 +4,10 @@ import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import { backup } from '../../src/maintenance/backup.ts'
 import { factsOf, faultOf } from '../../src/store/sqlite/copy-facts.ts'
+import { startScript } from '../support/children.ts'
 import { openWorld, type World } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { startScript } from './children.ts'
 import { REQUESTS_A_COMMIT, requestsFrom } from './requests.ts'
 
 async function filledWorld(requests = 50): Promise<World> {

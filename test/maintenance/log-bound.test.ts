@@ -8,11 +8,11 @@ import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { LogSize } from '../../src/store/upkeep.ts'
 import { configFor } from '../support/api.ts'
+import { startScript } from '../support/children.ts'
 import { NOWHERE } from '../support/run-cli.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { workOver } from '../support/worker.ts'
-import { startScript } from './children.ts'
 import { requestsFrom } from './requests.ts'
 
 const BOUND = 262_144

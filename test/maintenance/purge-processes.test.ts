@@ -5,10 +5,10 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { purge } from '../../src/maintenance/purge.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { startScript } from '../support/children.ts'
 import { openShop } from '../support/cli.ts'
 import { openWorld } from '../support/store.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { startScript } from './children.ts'
 import { requestsFrom } from './requests.ts'
 
 let api: Api

@@ -2,13 +2,14 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type DryRunLine, type GivenTarget, httpTarget, type Onceish } from '../../src/index.ts'
-import { type CrashPoint, openForTest, startFakeApi, virtualClock } from '../../src/testing.ts'
+import { type CrashPoint, type FakeApi, openForTest, virtualClock } from '../../src/testing.ts'
 import { contentOf } from '../support/content.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { dryRunOf } from '../support/worker.ts'
 
 const HOUR_MS = 3_600_000
 const LEASE_MS = 60_000
-type FakeApi = Awaited<ReturnType<typeof startFakeApi>>
 
 const submit = (url: string) => ({ url, timeoutMs: 5000, connection: 'fresh' as const })
 const TASK_ID = '{% $response.body.id %}'
@@ -43,8 +44,7 @@ function opaque(url: string) {
 
 async function stage(kind: 'keyed' | 'lookup' | 'opaque', describe: (url: string) => GivenTarget) {
   const clock = virtualClock()
-  const api = await startFakeApi({ kind, clock })
-  onTestFinished(() => api.close())
+  const api = await openFakeApi({ kind, clock })
   const store = join(tempDir(), 'jobs.db')
   const open = async (targets: readonly GivenTarget[], crashAt?: CrashPoint) => {
     const once = await openForTest({ store, targets, clock, ...(crashAt && { crashAt }) })
@@ -67,8 +67,7 @@ async function lineOf(
   { store, api }: { store: string; api: FakeApi },
 ): Promise<DryRunLine> {
   const before = { content: contentOf(store), effects: api.effects.length }
-  const lines: DryRunLine[] = []
-  for await (const line of once.dryRun()) lines.push(line)
+  const lines = await dryRunOf(once)
   expect({ content: contentOf(store), effects: api.effects.length }).toEqual(before)
   expect(lines).toHaveLength(1)
   return lines[0] as DryRunLine

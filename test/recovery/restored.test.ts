@@ -1,9 +1,10 @@
 // A person has said that the store was put back from a copy: whatever it owes may have been called since.
-import { copyFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { type DescribedTarget, httpTarget, type Onceish, type PayloadsOf } from '../../src/index.ts'
-import { type CrashPoint, openForTest, startFakeApi, virtualClock } from '../../src/testing.ts'
+import { type CrashPoint, openForTest, virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
+import { putBack } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 type Opened = Onceish<PayloadsOf<readonly [DescribedTarget<'render', unknown>]>>
@@ -13,7 +14,7 @@ const REMEMBERED_MS = 24 * HOUR
 
 async function world() {
   const clock = virtualClock()
-  const api = await startFakeApi({ kind: 'keyed', clock, rememberedForMs: REMEMBERED_MS })
+  const api = await openFakeApi({ kind: 'keyed', clock, rememberedForMs: REMEMBERED_MS })
   const path = join(tempDir(), 'jobs.db')
   const target = httpTarget({
     name: 'render',
@@ -26,16 +27,11 @@ async function world() {
   const work = async (once: Opened) => clock.runUntil(once.startWorker({ drain: { horizonMs: HOUR } }).done)
   const recover = async (once: Opened) => clock.runUntil(once.recover())
   const copy = join(dirname(path), 'copy.db')
-  const putBack = () => {
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-    copyFileSync(copy, path)
-  }
   const enqueue = async (once: Opened, n: number, runAt?: number) => {
     const options = runAt === undefined ? {} : { runAt: new Date(runAt).toISOString() }
     return (await once.enqueue({ target: 'render', payload: { n }, ...options })).requestId
   }
-  onTestFinished(() => api.close())
-  return { clock, api, path, copy, open, work, recover, putBack, enqueue }
+  return { clock, api, path, copy, open, work, recover, putBack: () => putBack(copy, path), enqueue }
 }
 
 /** Three requests are copied as ready, and called afterwards; the copy is put back. */
@@ -131,7 +127,7 @@ test('what is due later than any call stays scheduled; what has ended stays ende
   // Enqueued after everything that was called: surely not called.
   clock.advance(1000)
   const fresh = await enqueue(back, 5)
-  expect(await back.declareRestored({ isDryRun: true })).toMatchObject({ doubted: 2, kept: 2 })
+  expect(await back.declareRestored({ dryRun: true })).toMatchObject({ doubted: 2, kept: 2 })
   expect((await back.status()).states).toEqual({ ready: 2, scheduled: 2, canceled: 1 })
   expect(await back.declareRestored()).toMatchObject({ doubted: 2, kept: 2 })
   const states = await Promise.all([ready, soon, later, canceled, fresh].map(async (id) => (await back.get(id))?.state))

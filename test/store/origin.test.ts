@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { type CallRecord, type OwnFacts, originOf } from '../../src/store/origin.ts'
 import { openWorld, type World } from '../support/store.ts'
+import { putBack } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const PLACE = { path: '/var/jobs.db', inode: '7' }
@@ -50,10 +51,9 @@ async function copyOf({ store, path }: World): Promise<string> {
   return copy
 }
 
-async function putBack(world: World, copy: string): Promise<World> {
+async function reopen(world: World, copy: string): Promise<World> {
   await world.store.close()
-  for (const suffix of ['', '-wal', '-shm']) rmSync(world.path + suffix, { force: true })
-  copyFileSync(copy, world.path)
+  putBack(copy, world.path)
   return openWorld({ path: world.path, now: world.clock.now })
 }
 
@@ -61,7 +61,7 @@ test('what was put back claims nothing, and its rows are as they were', async ()
   const world = await filled()
   const copy = await copyOf(world)
   expect((await world.turn({ slots: 1 })).calls).toHaveLength(1)
-  const back = await putBack(world, copy)
+  const back = await reopen(world, copy)
   await expect(back.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
   expect((await back.store.status()).states).toEqual({ ready: 3 })
   expect(await back.store.origin()).toMatchObject({ kind: 'restored', why: 'behind', knownUntil: 1_000_000 })

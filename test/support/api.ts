@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FaultMode } from '../../fixtures/api/faults.ts'
 import type { Oracle, Summary } from '../../fixtures/api/ledger.ts'
 import type { SettingsPatch } from '../../fixtures/api/settings.ts'
+import { waitFor } from './wait-for.ts'
 
 const MAIN = fileURLToPath(new URL('../../fixtures/api/main.ts', import.meta.url))
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -87,6 +88,15 @@ async function stop(child: ApiProcess): Promise<void> {
   const exit = once(child, 'exit')
   child.kill('SIGTERM')
   await exit
+}
+
+/** @returns what it has counted, once no call runs there any more. */
+export function oracleAtRest(api: Api, timeoutMs?: number): Promise<Oracle> {
+  const ask = async () => {
+    const oracle = await api.oracle()
+    return oracle.running === 0 && oracle
+  }
+  return waitFor(ask, { what: 'the API to be at rest', ...(timeoutMs && { timeoutMs }) })
 }
 
 export type RawConfig = { readonly [name: string]: unknown }

@@ -1,5 +1,5 @@
 // A workspace as the crash tests want it: workers that go on, are killed, and are asked about.
-
+import type { Kind } from '../../fixtures/api/ledger.ts'
 import type { RawConfig } from './api.ts'
 import { countProof } from './proof.ts'
 import { type Ended, ended, linesOf, startCli, workspace } from './run-cli.ts'
@@ -8,6 +8,15 @@ interface RunningCli {
   readonly pid: number
   readonly ended: Promise<Ended>
   kill(signal: NodeJS.Signals): void
+}
+
+/** A line of `list`, of one of the sample API's targets. */
+export interface Listed {
+  readonly requestId: number
+  readonly target: Kind
+  readonly state: string
+  readonly taskId: string | null
+  readonly reason: string | null
 }
 
 export interface Shop {

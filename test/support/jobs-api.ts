@@ -2,7 +2,7 @@
 // effects are told apart by what was sent, so that a second one under another key is seen.
 import { HttpResponse, http } from 'msw'
 import { onTestFinished } from 'vitest'
-import { serveMsw } from '../../fixtures/api/serve-msw.ts'
+import { serveApi } from './serve-api.ts'
 
 /** What README and the config template call; the fake stands in for it. */
 const EXAMPLE_ORIGIN = 'https://api.example.com'
@@ -28,7 +28,6 @@ export async function startJobsApi(): Promise<JobsApi> {
   const effects: JobEffect[] = []
   const idOf = new Map<string, string>()
   const waiting: (() => void)[] = []
-  const strays: string[] = []
   let calls = 0
   let holdAfter = Number.POSITIVE_INFINITY
 
@@ -41,42 +40,32 @@ export async function startJobsApi(): Promise<JobsApi> {
     return id
   }
 
-  const served = await serveMsw({
-    base: EXAMPLE_ORIGIN,
-    port: 0,
-    onUnhandled: (route) => strays.push(route),
-    onError: (error) => strays.push(String(error)),
-    handlers: [
-      http.all(`${EXAMPLE_ORIGIN}/v1/*`, async ({ request }) => {
-        const { pathname } = new URL(request.url)
-        if (request.method === 'GET') return HttpResponse.json({ id: pathname.split('/').at(-1), status: 'done' })
-        calls++
-        const body = await request.text()
-        const key = request.headers.get('idempotency-key') ?? (request.method === 'PUT' ? pathname : `call ${calls}`)
-        const id = perform(pathname, key, body)
-        if (body.includes('"reset"')) return HttpResponse.error()
-        if (effects.length > holdAfter) await new Promise<void>((resolve) => waiting.push(resolve))
-        return HttpResponse.json({ id, sid: id }, { status: 201 })
-      }),
-    ],
-  })
+  const origin = await serveApi(EXAMPLE_ORIGIN, [
+    http.all(`${EXAMPLE_ORIGIN}/v1/*`, async ({ request }) => {
+      const { pathname } = new URL(request.url)
+      if (request.method === 'GET') return HttpResponse.json({ id: pathname.split('/').at(-1), status: 'done' })
+      calls++
+      const body = await request.text()
+      const key = request.headers.get('idempotency-key') ?? (request.method === 'PUT' ? pathname : `call ${calls}`)
+      const id = perform(pathname, key, body)
+      if (body.includes('"reset"')) return HttpResponse.error()
+      if (effects.length > holdAfter) await new Promise<void>((resolve) => waiting.push(resolve))
+      return HttpResponse.json({ id, sid: id }, { status: 201 })
+    }),
+  ])
   const release = () => {
     holdAfter = Number.POSITIVE_INFINITY
     for (const answer of waiting.splice(0)) answer()
   }
-  onTestFinished(async () => {
-    release()
-    await served.close()
-    if (strays.length > 0) throw new Error(`the jobs API was asked for what it does not have: ${strays.join('; ')}`)
-  })
+  onTestFinished(release)
   return {
-    origin: served.origin,
+    origin,
     effects,
     calls: () => calls,
     holdAfter: (count) => {
       holdAfter = count
     },
     release,
-    standInFor: (text) => text.replaceAll(EXAMPLE_ORIGIN, served.origin),
+    standInFor: (text) => text.replaceAll(EXAMPLE_ORIGIN, origin),
   }
 }

@@ -5,16 +5,11 @@ import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineTarget, httpTarget, type LookupAnswer, RejectedError } from '../../src/index.ts'
-import { CRASH_POINTS, type CrashPoint, openForTest, startFakeApi, virtualClock } from '../../src/testing.ts'
+import { CRASH_POINTS, type CrashPoint, openForTest, virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const HOUR_MS = 3_600_000
-
-async function fakeApi(options: Parameters<typeof startFakeApi>[0]) {
-  const api = await startFakeApi(options)
-  onTestFinished(() => api.close())
-  return api
-}
 
 /** A target in code that calls over real HTTP. */
 function keyed(url: string) {
@@ -70,7 +65,7 @@ const ON_THE_WAY = CRASH_POINTS.slice(
 
 async function crashAndRecover(point: CrashPoint, kind: 'keyed' | 'lookup') {
   const clock = virtualClock()
-  const api = await fakeApi({ kind, clock, answer })
+  const api = await openFakeApi({ kind, clock, answer })
   const store = join(tempDir(), 'jobs.db')
   const targets = [kind === 'keyed' ? keyed(api.url) : listed(api.url)]
   const open = (crashAt?: CrashPoint) => openForTest({ store, targets, clock, ...(crashAt && { crashAt }) })
@@ -110,7 +105,7 @@ test.each(['lookup:answered', 'sweep:before-commit', 'sweep:after-commit'] as co
   'a second crash, of the recovery at %s, changes nothing',
   async (point) => {
     const clock = virtualClock()
-    const api = await fakeApi({ kind: 'lookup', clock, answer })
+    const api = await openFakeApi({ kind: 'lookup', clock, answer })
     const store = join(tempDir(), 'jobs.db')
     const targets = [listed(api.url)]
     const first = await openForTest({ store, targets, clock, crashAt: 'call:answered' })
@@ -130,7 +125,7 @@ test.each(['lookup:answered', 'sweep:before-commit', 'sweep:after-commit'] as co
 
 test('an enqueue that crashes before its commit was never there, after it is; resolve the same', async () => {
   const store = join(tempDir(), 'jobs.db')
-  const api = await fakeApi({ kind: 'opaque' })
+  const api = await openFakeApi({ kind: 'opaque' })
   const targets = [
     httpTarget({ name: 'opaque', submit: { url: api.url, timeoutMs: 5000 }, taskId: '{% $response.body.id %}' }),
   ] as const
@@ -181,7 +176,7 @@ test('a store that is opened for a test can be backed up, and a backup that cras
 
 test("a dead store takes nothing more, also not inside the caller's transaction", async () => {
   const store = join(tempDir(), 'jobs.db')
-  const api = await fakeApi({ kind: 'keyed' })
+  const api = await openFakeApi({ kind: 'keyed' })
   const once = await openForTest({ store, targets: [keyed(api.url)], crashAt: 'enqueue:before-commit' })
   await expect(once.enqueue({ target: 'keyed', payload: { n: 1 } })).rejects.toThrow('crashed at enqueue:before-commit')
   const db = new Database(store)
@@ -198,7 +193,7 @@ test('a point that is none is refused', async () => {
 })
 
 test('the n-th passing can be chosen', async () => {
-  const api = await fakeApi({ kind: 'keyed', answer })
+  const api = await openFakeApi({ kind: 'keyed', answer })
   const store = join(tempDir(), 'jobs.db')
   const once = await openForTest({ store, targets: [keyed(api.url)], crashAt: { point: 'call:answered', nth: 3 } })
   for (const n of [1, 2, 3, 4]) await once.enqueue({ target: 'keyed', payload: { n } })

@@ -1,12 +1,7 @@
 // The counting API of `onceish/testing`: it must be right, or users' tests prove nothing.
-import { expect, onTestFinished, test } from 'vitest'
-import { type FakeApi, type FakeApiOptions, startFakeApi, virtualClock } from '../../src/testing.ts'
-
-async function start(options: FakeApiOptions): Promise<FakeApi> {
-  const api = await startFakeApi(options)
-  onTestFinished(() => api.close())
-  return api
-}
+import { expect, test } from 'vitest'
+import { startFakeApi, virtualClock } from '../../src/testing.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 
 async function call(url: string, init: RequestInit = {}): Promise<{ status: number; body: unknown; headers: Headers }> {
   const headers = { connection: 'close', ...(init.headers as Record<string, string>) }
@@ -16,7 +11,7 @@ async function call(url: string, init: RequestInit = {}): Promise<{ status: numb
 
 test('a key is remembered with its body and its answer, for as long as told', async () => {
   const clock = virtualClock()
-  const api = await start({ kind: 'keyed', clock, rememberedForMs: 1000 })
+  const api = await openFakeApi({ kind: 'keyed', clock, rememberedForMs: 1000 })
   const headers = { 'idempotency-key': 'k1' }
   const first = await call(api.url, { headers })
   expect(first).toMatchObject({ status: 201, body: { id: 'task-1', key: 'k1' } })
@@ -32,7 +27,7 @@ test('a key is remembered with its body and its answer, for as long as told', as
 })
 
 test('a client-chosen id exists once', async () => {
-  const api = await start({ kind: 'client-id' })
+  const api = await openFakeApi({ kind: 'client-id' })
   expect(await call(`${api.url}/mine`, { method: 'PUT' })).toMatchObject({ status: 201, body: { id: 'mine' } })
   expect(await call(`${api.url}/mine`, { method: 'PUT' })).toMatchObject({ status: 409, body: { id: 'mine' } })
   expect(await call(`${api.url}/mine`, { method: 'GET' })).toMatchObject({ status: 200, body: { state: 'done' } })
@@ -41,7 +36,7 @@ test('a client-chosen id exists once', async () => {
 
 test('a list shows what was made, once its lag is over', async () => {
   const clock = virtualClock()
-  const api = await start({ kind: 'lookup', clock, lagMs: 500 })
+  const api = await openFakeApi({ kind: 'lookup', clock, lagMs: 500 })
   const body = JSON.stringify({ reference: 'r1' })
   await call(api.url, { body })
   await call(api.url, { body })
@@ -53,7 +48,7 @@ test('a list shows what was made, once its lag is over', async () => {
 })
 
 test('faults are met in order, and "after" means that the effect has happened', async () => {
-  const api = await start({ kind: 'opaque' })
+  const api = await openFakeApi({ kind: 'opaque' })
   api.failNext('reset-before-effect', 'reset-after-effect', 'cut-after-effect', { status: 503, body: {} })
   api.failNext({ status: 500, body: {}, after: 'effect' })
   const effects: number[] = []
@@ -66,7 +61,7 @@ test('faults are met in order, and "after" means that the effect has happened', 
 })
 
 test('a cancel is no effect, and shows; what is neither is not found', async () => {
-  const api = await start({ kind: 'lookup' })
+  const api = await openFakeApi({ kind: 'lookup' })
   await call(api.url, { body: '{"reference":"r1"}' })
   expect(await call(`${api.url}/task-1`, { method: 'DELETE' })).toMatchObject({
     status: 200,
@@ -81,7 +76,7 @@ test('a cancel is no effect, and shows; what is neither is not found', async () 
 test('a kind or a fault that is none is refused by its name', async () => {
   const none = expect.objectContaining({ code: 'USAGE' })
   await expect(startFakeApi({ kind: 'idempotent' as never })).rejects.toEqual(none)
-  const api = await start({ kind: 'opaque' })
+  const api = await openFakeApi({ kind: 'opaque' })
   expect(() => api.failNext('boom' as never)).toThrow(none)
 })
 

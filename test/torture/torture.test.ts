@@ -7,7 +7,8 @@ import { tempDir } from '../support/temp-dir.ts'
 import { torture } from './torture.ts'
 
 const KILLS = 24
-const MAIN = fileURLToPath(new URL('./main.mjs', import.meta.url))
+const RUN_SCRIPT = fileURLToPath(new URL('../support/run-script.mjs', import.meta.url))
+const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 test('whoever is killed in mid-work, nothing is lost and nothing happens twice', async () => {
   const tortured = await torture({ seed: 1, folder: tempDir(), isEnough: ({ kills }) => kills >= KILLS })
@@ -25,6 +26,6 @@ test.each([
   ['--seed', '-1'],
   ['--sed', '1'],
 ])('%s %s is a usage error', (...args) => {
-  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' })
+  const { status, stderr } = spawnSync(process.execPath, [RUN_SCRIPT, MAIN, ...args], { encoding: 'utf8' })
   expect({ status, isSaid: stderr.length > 0 }).toEqual({ status: 2, isSaid: true })
 })

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { createChance } from '../simulation/chance.ts'
-import { type Api, configFor, startApi } from '../support/api.ts'
+import { type Api, configFor, oracleAtRest, startApi } from '../support/api.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { violationsOf } from './invariants.ts'
 import { nextKill, type PlannedKill } from './plan.ts'
@@ -74,11 +74,7 @@ export async function torture({ seed, folder, isEnough, onProgress }: TortureOpt
     await cast.producer.end()
     await Promise.all([cast['worker 1'].end('SIGTERM'), cast['worker 2'].end('SIGTERM')])
     const drained = await drainInPeace(folder)
-    await waitFor(async () => (await api.oracle()).running === 0, {
-      what: 'the API to be at rest',
-      timeoutMs: PATIENCE_MS,
-    })
-    const oracle = await api.oracle()
+    const oracle = await oracleAtRest(api, PATIENCE_MS)
     const tables = readTables(store)
     const violations = [
       ...all.flatMap(({ wrong }) => wrong),

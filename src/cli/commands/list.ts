@@ -3,8 +3,8 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
-import { type Context, quoted, requireTarget, withExistingStore } from '../context.ts'
-import { nextActions } from '../next-actions.ts'
+import { type Context, quoted, requireSeen, withExistingStore } from '../context.ts'
+import { actionLines, flagOf, nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
 
 interface ListOptions {
@@ -27,19 +27,13 @@ export function addList(program: Command): void {
       withExistingStore(command, async (context) => {
         const { once, isJson, next } = context
         if (filter.target !== undefined) await requireSeen(context, filter.target)
-        const views = await once.list({ ...filter })
+        const views = await once.list(filter)
         const jsonOf = (view: RequestView) => ({ ...view, next: nextActions(view).map(({ words }) => next(words)) })
         if (isJson) for (const view of views) printJson(jsonOf(view))
         else if (views.length === 0) print('no requests')
         else printViews(views, context)
       }),
     )
-}
-
-/** A target that the config has dropped may still have rows; one that nobody ever named is a slip of the pen. */
-export async function requireSeen({ once, config }: Context, target: string): Promise<void> {
-  const rows = await once.list({ target, limit: 1 })
-  if (rows.length === 0) requireTarget(config, target)
 }
 
 function printViews(views: readonly RequestView[], context: Context): void {
@@ -91,19 +85,12 @@ function printHeld(held: readonly RequestView[], { next }: Context): void {
     const { target, reason } = alike[0] as RequestView
     const ids = alike.length === 1 ? '' : ` (${alike.length})`
     print('', escapeControls(`${target}${ids}, ${reason}: ${sayReason(reason ?? '')}`))
-    for (const view of alike.slice(0, SHOWN_EACH)) {
-      const rows = nextActions(view).map(({ words, when }) => [next(words), when])
-      print(
-        table(['', ''], rows)
-          .replace(/^\s*\n/, '')
-          .replaceAll(/^/gm, '  '),
-      )
-    }
+    for (const view of alike.slice(0, SHOWN_EACH)) print(actionLines(nextActions(view), next))
     if (alike.length > SHOWN_EACH) print(`  and ${alike.length - SHOWN_EACH} more, in --json too`)
     if (alike.length > 1) {
       // Never the word that makes duplicates: that one is said of each.
       const word = alike.some((view) => view.resolutions.includes('not_executed')) ? 'not_executed' : 'abandon'
-      const all = `resolve --target ${quoted(target)} --reason ${reason} --${word.replaceAll('_', '-')} --dry-run`
+      const all = `resolve --target ${quoted(target)} --reason ${reason} ${flagOf(word)} --dry-run`
       print('', `  all of them at once, first without changing anything:`, `  ${next(all)}`)
     }
   }

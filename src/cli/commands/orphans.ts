@@ -1,17 +1,12 @@
 import type { Command } from 'commander'
-import type { WordOptions } from '../../api.ts'
 import { OnceishError } from '../../core/errors.ts'
 import type { ListedOrphan, OrphanResult, OrphanView } from '../../store/views.ts'
-import { example, nonEmpty, orphanId, orphanIds, wholeNumber } from '../arguments.ts'
+import { example, orphanId, orphanIds, wholeNumber } from '../arguments.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { evidenceWords } from '../evidence.ts'
+import { actionLines, orphanActions } from '../next-actions.ts'
 import { escapeControls, print, printJson, relative, shorten, table } from '../print.ts'
-
-interface OrphanWord {
-  readonly actor?: string
-  readonly note?: string
-  readonly ifVersion?: number
-}
+import { addWordOptions, type WordFlags, wordOf } from '../word.ts'
 
 export function addOrphans(program: Command): void {
   const orphans = program
@@ -27,51 +22,41 @@ export function addOrphans(program: Command): void {
     .action(({ limit }: { limit?: number }, command: Command) =>
       withExistingStore(command, async (context) => printOrphans(await context.once.orphans(limit), context)),
     )
-  orphans
+  const adopt = orphans
     .command('adopt')
     .description('it is the task of its request; the task that this had becomes the orphan')
     .argument('<orphan>', 'id of the orphan', orphanId)
     .option('--if-version <n>', 'refuse when the request has changed since', wholeNumber(0, Number.MAX_SAFE_INTEGER))
-    .option('--actor <name>', 'whose word it is', nonEmpty)
-    .option('--note <text>', 'kept with the event')
+  addWordOptions(adopt)
     .addHelpText('after', example('onceish orphans adopt 3 --note "the other one was refunded"'))
-    .action((id: number, options: OrphanWord, command: Command) =>
-      withExistingStore(command, async ({ once, isJson }) =>
-        printDone(id, await once.adoptOrphan(id, wordOf(options)), isJson),
-      ),
+    .action((id: number, { ifVersion, ...flags }: WordFlags & { readonly ifVersion?: number }, command: Command) =>
+      withExistingStore(command, async ({ once, isJson }) => {
+        const word = { ...wordOf(flags), ...(ifVersion !== undefined && { ifVersion }) }
+        printDone(id, await once.adoptOrphan(id, word), isJson)
+      }),
     )
-  orphans
+  const dismiss = orphans
     .command('dismiss')
     .description('it has been dealt with: it is listed no more, and its request may be purged')
     .argument('<orphan...>', 'ids of orphans', orphanIds)
-    .option('--actor <name>', 'whose word it is', nonEmpty)
-    .option('--note <text>', 'kept with the event')
+  addWordOptions(dismiss)
     .addHelpText('after', example('onceish orphans dismiss 3 4 --note "both canceled in their dashboard"'))
-    .action((ids: number[], options: OrphanWord, command: Command) =>
+    .action((ids: number[], flags: WordFlags, command: Command) =>
       withExistingStore(command, async ({ once, isJson }) => {
-        for (const id of new Set(ids)) printDone(id, await once.dismissOrphan(id, wordOf(options)), isJson)
+        for (const id of new Set(ids)) printDone(id, await once.dismissOrphan(id, wordOf(flags)), isJson)
       }),
     )
 }
 
-function wordOf({ actor, note, ifVersion }: OrphanWord): WordOptions {
-  return { ...(actor && { actor }), ...(note && { note }), ...(ifVersion !== undefined && { ifVersion }) }
-}
-
 function printOrphans(orphans: readonly ListedOrphan[], { isJson, next }: Context): void {
-  const jsonOf = (orphan: ListedOrphan) => ({ ...orphan, next: nextWords(orphan).map(([words]) => next(words)) })
+  const jsonOf = (orphan: ListedOrphan) => ({ ...orphan, next: orphanActions(orphan).map(({ words }) => next(words)) })
   if (isJson) for (const orphan of orphans) printJson(jsonOf(orphan))
   else if (orphans.length === 0) print('no orphans')
   else {
     print(orphanTable(orphans))
     for (const orphan of orphans) {
       print('', escapeControls(`orphan ${orphan.orphanId}: ${settledWords(orphan)}`))
-      print(
-        table(
-          ['', ''],
-          nextWords(orphan).map(([words, when]) => [next(words), when]),
-        ).replaceAll(/^/gm, '  '),
-      )
+      print(actionLines(orphanActions(orphan), next))
     }
   }
 }
@@ -81,16 +66,6 @@ function settledWords({ requestId, taskId, request, evidence }: ListedOrphan): s
   if (request === null) return `the API made task ${taskId}${seen}; request ${requestId} was purged`
   const settled = request.taskId === null ? 'has no task' : `has task ${request.taskId}`
   return `the API made task ${taskId}${seen}; request ${requestId} is ${request.state} and ${settled}`
-}
-
-function nextWords({ orphanId: id, request }: ListedOrphan): readonly (readonly [words: string, when: string])[] {
-  const dismiss = [`orphans dismiss ${id} --note NOTE`, 'it was canceled at the API, or does no harm'] as const
-  if (request === null) return [dismiss]
-  const look = [`show ${request.requestId}`, 'the story of its request'] as const
-  const isFinal = request.state === 'canceled' || request.state === 'succeeded' || request.state === 'invoking'
-  if (isFinal) return [look, dismiss]
-  const adopt = `orphans adopt ${id} --if-version ${request.version}`
-  return [look, [adopt, 'it is the right task of its request'], dismiss]
 }
 
 /** @throws OnceishError ORPHAN_NOT_FOUND, STATE_REFUSED, VERSION_CHANGED */

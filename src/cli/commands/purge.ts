@@ -2,10 +2,9 @@ import type { Command } from 'commander'
 import { ENDED_STATES, type EndedState, REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import { assertEnded, type PurgeReport } from '../../maintenance/purge.ts'
 import { example, horizon, nonEmpty, oneOf } from '../arguments.ts'
-import { type Context, readSettings, withStore } from '../context.ts'
+import { type Context, readSettings, requireSeen, withStore } from '../context.ts'
 import { duration, plural, print, printJson, table } from '../print.ts'
 import { startProgress } from '../progress.ts'
-import { requireSeen } from './list.ts'
 
 interface PurgeCommandOptions {
   readonly olderThan: number

@@ -5,9 +5,9 @@ import { example, nonEmpty, oneOf, requestIds, usage, wholeNumber } from '../arg
 import { withExistingStore } from '../context.ts'
 import { TASK_PLACEHOLDER } from '../next-actions.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
-import { addEachOptions, type FilterFlags, runForEach, type WordFlags, wordOf } from '../say-to-each.ts'
+import { addEachOptions, type EachFlags, eachWordOf, runForEach } from '../say-to-each.ts'
 
-interface ResolveOptions extends FilterFlags, WordFlags {
+interface ResolveOptions extends EachFlags {
   readonly taskId?: string
   readonly notExecuted?: true
   readonly retryAcceptingDuplicates?: true
@@ -55,7 +55,7 @@ export function addResolve(program: Command): void {
       const isOne = ids?.length === 1
       if (!isOne && options.taskId !== undefined) throw usage('--task-id is of one request: give one id')
       if (!isOne && ifVersion !== undefined) throw usage('--if-version is of one request: give one id')
-      const word = { ...wordOf(options), ...(ifVersion !== undefined && { ifVersion }), force }
+      const word = { ...eachWordOf(options), ...(ifVersion !== undefined && { ifVersion }), force }
       await withExistingStore(self, async (context) => {
         const [only] = ids ?? []
         if (only !== undefined && isOne && !isFiltered && !word.dryRun) {

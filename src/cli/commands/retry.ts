@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { example, requestIds, usage } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { tellEach } from '../operator-result.ts'
-import { addEachOptions, type FilterFlags, runForEach, type WordFlags, wordOf } from '../say-to-each.ts'
+import { addEachOptions, type EachFlags, eachWordOf, runForEach } from '../say-to-each.ts'
 
 export function addRetry(program: Command): void {
   const command = program
@@ -16,13 +16,13 @@ export function addRetry(program: Command): void {
       'after',
       example('onceish retry 17 18 --note "the API is fixed"', 'onceish retry --target messages --reason rejected'),
     )
-    .action((given: number[], options: FilterFlags & WordFlags, self: Command) => {
+    .action((given: number[], options: EachFlags, self: Command) => {
       const ids = given.length === 0 ? undefined : given
       const { target, reason } = options
       const isFiltered = target !== undefined || reason !== undefined
       if (ids === undefined && !isFiltered)
         throw usage('say which requests: their ids, or --target, --reason for all dead ones that fit')
-      const word = wordOf(options)
+      const word = eachWordOf(options)
       return withExistingStore(self, async (context) => {
         if (ids !== undefined && !isFiltered && !word.dryRun) {
           await tellEach(context, ids, (id) => context.once.retry(id, word))

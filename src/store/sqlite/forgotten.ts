@@ -3,6 +3,7 @@
 
 import { invariant } from '../../core/errors.ts'
 import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
+import type { TaskState } from '../../core/task-state.ts'
 import type { DoubtOrder, ForgottenSlice } from '../upkeep.ts'
 import { newNonce } from './claim.ts'
 import { freeze, logicalHashOf } from './rows.ts'
@@ -23,15 +24,13 @@ export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder):
       continue
     }
     doubted[row.target] = (doubted[row.target] ?? 0) + 1
-    if (!order.isDryRun) doubtOne(sql, request, order)
+    if (!order.dryRun) doubtOne(sql, row, request, order)
   }
   const lastId = requests.at(-1)?.request_id ?? afterId
   return { doubted, kept, lastId, done: requests.length < ROWS_A_SLICE }
 }
 
-function doubtOne(sql: Statements, request: RequestRow, order: DoubtOrder): void {
-  const row = currentTaskState(sql, request.request_id, order.now)
-  invariant(row !== null, `request ${request.request_id} is owed and not there`)
+function doubtOne(sql: Statements, row: TaskState, request: RequestRow, order: DoubtOrder): void {
   const hasBytes = row.state !== 'queued' || typeof sql.frozen.get(request.request_id) === 'string'
   const preparation = hasBytes
     ? null

@@ -149,7 +149,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     origin: () => read(() => gate.origin(readFacts(sql))),
     doubtForgotten: (afterId, order) =>
-      order.isDryRun
+      order.dryRun
         ? read(() => doubtSlice(sql, afterId, order))
         : tidy('restore', () => doubtSlice(sql, afterId, order)),
     declareOwn: async (kind, { now, actor }, detail) => {

@@ -3,7 +3,7 @@ import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
-import type { Asked, CallFacts } from '../time-line.ts'
+import type { Asked, CallOnRecord } from '../time-line.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -169,7 +169,7 @@ function withContext(sql: Statements, row: TaskState, next: TaskState, event: Ev
   return Object.keys(detail).length === 0 ? event : { ...event, detail }
 }
 
-function callFacts(sql: Statements, row: TaskState): CallFacts {
+function callFacts(sql: Statements, row: TaskState): CallOnRecord {
   const fingerprint = (sql.fingerprint.get(row.requestId) as string | null | undefined) ?? null
   // The claim is the last that has changed a row whose call runs.
   return { claimedAt: row.updatedAt, key: row.idempotencyKey, fingerprint, leaseOwner: row.leaseOwner }

@@ -2,8 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { KINDS, type Kind } from '../../../fixtures/api/ledger.ts'
 import type { Onceish } from '../../../src/index.ts'
-import type { Api } from '../../support/api.ts'
-import { waitFor } from '../../support/wait-for.ts'
+import { type Api, oracleAtRest } from '../../support/api.ts'
 
 export interface Batch {
   readonly numbers: Readonly<Record<Kind, string>>
@@ -20,8 +19,6 @@ export interface Fate {
 
 export type Fates = Readonly<Record<Kind, Fate>>
 
-export const DRAIN = { drain: { horizonMs: 3_600_000 } }
-
 export async function enqueueBatch(once: Onceish, fault = 'none'): Promise<Batch> {
   const numbers = mapKinds(() => randomUUID())
   const enqueued = await once.enqueueMany(KINDS.map((target) => ({ target, payload: { n: numbers[target], fault } })))
@@ -30,8 +27,7 @@ export async function enqueueBatch(once: Onceish, fault = 'none'): Promise<Batch
 
 /** Once the API is at rest. */
 export async function fatesOf(api: Api, once: Onceish, { numbers, ids }: Batch): Promise<Fates> {
-  await waitFor(async () => (await api.oracle()).running === 0, { what: 'the API to be at rest' })
-  const { calls, effects } = await api.oracle()
+  const { calls, effects } = await oracleAtRest(api)
   const details = await Promise.all(KINDS.map((kind) => once.get(ids[kind])))
   return mapKinds((kind) => {
     const [effect, ...others] = effects.filter(({ n }) => n === numbers[kind])
@@ -57,3 +53,5 @@ function mapKinds<T>(make: (kind: Kind) => T): Readonly<Record<Kind, T>> {
 /** Called once, done once, and known. */
 export const DONE: Fate = { state: 'submitted', calls: 1, effects: 1, isTaskKnown: true }
 export const ALL_DONE: Fates = mapKinds(() => DONE)
+/** The same, but that nobody can tell. */
+export const HELD: Fate = { ...DONE, state: 'held', isTaskKnown: false }

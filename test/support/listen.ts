@@ -1,5 +1,5 @@
 // A log that is kept, so that its lines can be counted.
-import type { Log } from '../../../src/core/log.ts'
+import type { Log } from '../../src/core/log.ts'
 
 export interface Listening {
   readonly log: Log

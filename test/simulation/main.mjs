@@ -1,4 +1,0 @@
-// `npm run simulate`: main.ts, by a loader that leaves native packages alone under every Node.
-import { createJiti } from 'jiti'
-
-await createJiti(import.meta.url).import('./main.ts')
