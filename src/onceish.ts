@@ -198,6 +198,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
         {
           ...word(),
           location: config.store,
+          isKnown: (target) => registry.get(target) !== undefined,
           prepare: (request) => (registry.get(request.target) === undefined ? null : prepare(request)),
         },
         restored,

@@ -6,7 +6,7 @@ import type { Store } from '../store/store.ts'
 import type { DoubtOrder } from '../store/upkeep.ts'
 
 export interface RestoredOptions {
-  /** Also where nothing shows it: the whole disk was put back, the record of calls with it. */
+  /** Also where nothing shows it (the whole disk was put back, the record of calls with it), or targets are missing. */
   readonly force?: boolean
   /** Says what would be put in doubt, and does nothing. */
   readonly dryRun?: boolean
@@ -24,9 +24,11 @@ export interface RestoredReport {
 
 export interface RestoredWord extends Pick<DoubtOrder, 'now' | 'actor' | 'prepare'> {
   readonly location: string
+  /** The config names the target. */
+  readonly isKnown: (target: string) => boolean
 }
 
-/** It can end anywhere: until it is through, the store still calls nothing, and the next run goes on. @throws OnceishError STORE_NOT_RESTORED */
+/** It can end anywhere: until it is through, the store still calls nothing, and the next run goes on. @throws OnceishError STORE_NOT_RESTORED, TARGET_UNKNOWN */
 export async function declareRestored(
   store: Store,
   word: RestoredWord,
@@ -42,6 +44,14 @@ export async function declareRestored(
   const restored = origin.kind === 'restored' ? origin : null
   const knownUntil = restored?.knownUntil ?? (await store.facts()).highWaterAt
   const order: DoubtOrder = { ...word, dryRun, knownUntil, calledUntil: restored?.calledUntil ?? null }
+  if (!force) refuseUnknown((await doubtAll(store, { ...order, dryRun: true })).targets, word)
+  const found = await doubtAll(store, order)
+  const report = { origin, ...found, doubted: Object.values(found.targets).reduce((sum, count) => sum + count, 0) }
+  if (!dryRun) await store.declareOwn('store_restored', word, report)
+  return report
+}
+
+async function doubtAll(store: Store, order: DoubtOrder): Promise<Pick<RestoredReport, 'targets' | 'kept'>> {
   const targets: Record<string, number> = {}
   let kept = 0
   for (let afterId = 0, done = false; !done; ) {
@@ -50,9 +60,17 @@ export async function declareRestored(
     kept += slice.kept
     ;({ lastId: afterId, done } = slice)
   }
-  const doubted = Object.values(targets).reduce((sum, count) => sum + count, 0)
-  if (!dryRun) await store.declareOwn('store_restored', word, { origin, doubted, kept })
-  return { origin, doubted, targets, kept }
+  return { targets, kept }
+}
+
+/** What a forgotten call sent can be rendered only by the description of its target. */
+function refuseUnknown(targets: Readonly<Record<string, number>>, { isKnown }: RestoredWord): void {
+  const unknown = Object.keys(targets).filter((target) => !isKnown(target))
+  if (unknown.length === 0) return
+  throw new OnceishError(
+    'TARGET_UNKNOWN',
+    `requests of ${unknown.join(', ')} may have been called since the copy, and the config names no such target: put it back first, or add --force, and they can only be held`,
+  )
 }
 
 /** @throws OnceishError STORE_NOT_RESTORED where it was not moved; nothing is put in doubt */

@@ -8,6 +8,7 @@ import { composeOnceish } from '../../src/onceish.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
 import { listen } from '../support/listen.ts'
 import { workspace } from '../support/run-cli.ts'
+import { openWorld } from '../support/store.ts'
 import { spillsIn } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -116,4 +117,16 @@ test('a file and folder that become read-only while calls are out: answers are k
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
   expect(said.of('error')).toHaveLength(2)
   expect(spillsIn(folder)).toEqual([])
+})
+
+test('a record of calls that can be read and not written: nothing is claimed, and nothing gets into doubt', async (context) => {
+  const world = await openWorld()
+  for (const n of [1, 2, 3]) await world.enqueue({ n })
+  await world.turn({ slots: 1 })
+  const undo = makeImmutable(context, `${world.path}-calls`)
+  await expect(world.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_UNWRITABLE' })
+  expect((await world.store.status()).states).toEqual({ invoking: 1, ready: 2 })
+  undo()
+  expect((await world.turn({ slots: 1 })).calls).toHaveLength(1)
+  await world.store.close()
 })

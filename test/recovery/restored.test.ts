@@ -155,6 +155,24 @@ test('in doubt before the copy, it has one more attempt that nobody recorded, an
   await back.close()
 })
 
+test('a target that the config does not name is put back first: its calls could not be rendered', async () => {
+  const { api, clock, path, enqueue, open, copy, work, putBack } = await world()
+  const once = await open()
+  await enqueue(once, 1)
+  await once.backup(copy)
+  await work(once)
+  await once.close()
+  putBack()
+  const other = httpTarget({ name: 'other', submit: { url: api.url }, taskId: '{% $response.body.id %}' })
+  const without = await openForTest({ store: path, targets: [other], clock })
+  await expect(without.declareRestored()).rejects.toMatchObject({ code: 'TARGET_UNKNOWN' })
+  expect((await without.status()).states).toEqual({ ready: 1 })
+  await without.close()
+  const whole = await open()
+  expect(await whole.declareRestored()).toMatchObject({ doubted: 1 })
+  await whole.close()
+})
+
 test.each(['restore:before-commit', 'restore:after-commit'] as const)(
   'ended at %s, the word is not yet said: the next run says it whole',
   async (point) => {

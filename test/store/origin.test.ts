@@ -2,7 +2,9 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
+import { openStore } from '../../src/store/open-store.ts'
 import { type CallRecord, type OwnFacts, originOf } from '../../src/store/origin.ts'
+import { deathOf } from '../support/children.ts'
 import { openWorld, type World } from '../support/store.ts'
 import { putBack } from '../support/store-files.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -68,16 +70,15 @@ test('what was put back claims nothing, and its rows are as they were', async ()
   await back.store.close()
 })
 
-test('a copy that is opened itself claims nothing once its store had called', async () => {
+test('a copy that is opened itself claims nothing, whether or not its store had called when it was taken', async () => {
   const world = await filled()
-  const unused = await copyOf(world)
+  const early = await openWorld({ path: await copyOf(world) })
+  await expect(early.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  await early.store.close()
   await world.turn({ slots: 1 })
-  const fresh = await openWorld({ path: unused })
-  expect((await fresh.turn({ slots: 1 })).calls).toHaveLength(1)
-  await fresh.store.close()
-  const used = await openWorld({ path: await copyOf(world) })
-  await expect(used.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
-  await used.store.close()
+  const late = await openWorld({ path: await copyOf(world) })
+  await expect(late.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  await late.store.close()
   await world.store.close()
 })
 
@@ -151,4 +152,47 @@ test('a store of an older schema begins its record with its first claim', async 
   expect((await upgraded.turn({ slots: 1 })).calls).toHaveLength(1)
   expect(existsSync(`${world.path}-calls`)).toBe(true)
   await upgraded.store.close()
+})
+
+test('a store that is made anew beside the record of one that is gone is refused, and says what to do', async () => {
+  const world = await filled()
+  await world.turn({ slots: 1 })
+  await world.store.close()
+  for (const suffix of ['', '-wal', '-shm']) rmSync(world.path + suffix, { force: true })
+  await expect(openWorld({ path: world.path })).rejects.toMatchObject({
+    code: 'STORE_RESTORED',
+    message: expect.stringContaining('jobs.db-calls'),
+  })
+  writeFileSync(world.path, '')
+  await expect(openWorld({ path: world.path })).rejects.toMatchObject({ code: 'STORE_RESTORED' })
+  rmSync(`${world.path}-calls`)
+  const fresh = await openWorld({ path: world.path })
+  await fresh.store.close()
+})
+
+test('whoever asks while another process claims never takes its store for a copy', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  let isOver = false
+  const ended = deathOf(new URL('./claiming.mjs', import.meta.url), { store: path }).finally(() => {
+    isOver = true
+  })
+  const answers = new Set<string>()
+  while (!isOver) {
+    for (let n = 0; n < 50; n++) answers.add((await store.origin()).kind)
+    await new Promise<void>((resolve) => setImmediate(resolve))
+  }
+  expect(await ended).toBeNull()
+  expect((await store.status()).states).toEqual({ submitted: 2000 })
+  expect([...answers]).toEqual(['own'])
+  await store.close()
+})
+
+test('another store’s record does not set this one’s clock', async () => {
+  const world = await filled()
+  await world.turn({ slots: 1 })
+  writeFileSync(`${world.path}-calls`, `${JSON.stringify(['another', 4_102_444_800_000, '1', '/elsewhere'])}\n`)
+  await world.store.declareOwn('store_restored', { now: world.clock.now, actor: 'test' }, {})
+  expect((await world.store.facts()).highWaterAt).toBeLessThan(world.clock.now + 1000)
+  await world.store.close()
 })

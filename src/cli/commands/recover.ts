@@ -23,7 +23,10 @@ export function addRecover(program: Command): void {
       '--restored',
       'the store was put back from a copy: what it owes may have been called since, and is put in doubt',
     )
-    .option('--force', 'with --restored: also where nothing shows it, as when a whole disk was put back')
+    .option(
+      '--force',
+      'with --restored: also where nothing shows it (a whole disk was put back), or targets are missing',
+    )
     .option('--moved', 'the store was moved here, and its old place is gone for good')
     .addHelpText('after', example('onceish recover --dry-run', 'onceish recover', 'onceish recover --restored'))
     .action(async (options: RecoverOptions, command: Command) => {

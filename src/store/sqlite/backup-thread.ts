@@ -39,10 +39,21 @@ async function backUp(): Promise<void> {
     at = 'to'
     const { totalPages } = await source.backup(order.to, { progress: tellProgress })
     source.exec('COMMIT')
+    markCopied(order.to)
     const why = faultOf(order.to, facts)
     tell(why === null ? { kind: 'copied', pages: totalPages, facts } : { kind: 'unverified', why })
   } finally {
     source.close()
+  }
+}
+
+/** Also of a store that has not called yet: it may, before the copy is put back. */
+function markCopied(path: string): void {
+  const copy = new Database(path, { fileMustExist: true })
+  try {
+    copy.exec('UPDATE store SET has_called = 1')
+  } finally {
+    copy.close()
   }
 }
 

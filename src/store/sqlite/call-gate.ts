@@ -6,7 +6,7 @@ import { readFacts } from './queries.ts'
 import type { Statements } from './statements.ts'
 
 export interface CallGate {
-  origin(own: OwnFacts): StoreOrigin
+  origin(): StoreOrigin
   /** Inside the transaction that claims. @throws OnceishError STORE_RESTORED, STORE_MOVED, STORE_UNWRITABLE */
   admit(own: OwnFacts): void
   /** After its commit, before its calls. @throws OnceishError STORE_UNWRITABLE: then nothing may be called */
@@ -14,18 +14,23 @@ export interface CallGate {
   /** Inside the transaction of a person's word; `restart` after its commit. */
   declareOwn(kind: OwnWord, now: number): void
   restart(): void
+  close(): void
 }
 
 export function createCallGate(sql: Statements, realPath: string): CallGate {
   const file = recordBeside(realPath)
-  const origin = (own: OwnFacts) => originOf(own, file.read(), file.place())
   return {
-    origin,
+    // The record first: one that another process writes meanwhile must not be ahead of what was read before it.
+    origin: () => {
+      const known = file.read()
+      return originOf(readFacts(sql), known, file.place())
+    },
     // Under the write lock: whoever called before has kept its record, or died before it called.
     admit: (own) => {
       const known = file.read()
       refuseForeign(originOf(own, known, file.place()), realPath)
       if (known === null) file.create(own)
+      file.open()
     },
     // Another process may have committed and written meanwhile: the last line is the one that the database says.
     record: () => {
@@ -34,12 +39,15 @@ export function createCallGate(sql: Statements, realPath: string): CallGate {
         written = own.highWaterAt
       }
     },
-    // Ahead of whatever the record says, so that the same copy put back once more is told again; and a life of its own, so
+    // Ahead of what its own record says, so that the same copy put back once more is told again; and a life of its own, so
     // that a later copy of the life before is told too.
     declareOwn: (kind, now) => {
+      const known = file.read()
+      const calledUntil = known?.incarnation === readFacts(sql).incarnation ? known.highWaterAt : 0
       if (kind === 'store_restored') sql.setIncarnation.run(randomUUID())
-      sql.raiseHighWater.run({ by: 1, now: Math.max(now, (file.read()?.highWaterAt ?? 0) + 1) })
+      sql.raiseHighWater.run({ by: 1, now: Math.max(now, calledUntil + 1) })
     },
     restart: () => file.create(readFacts(sql)),
+    close: () => file.close(),
   }
 }

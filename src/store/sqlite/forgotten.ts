@@ -31,7 +31,7 @@ export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder):
 }
 
 function doubtOne(sql: Statements, row: TaskState, request: RequestRow, order: DoubtOrder): void {
-  const hasBytes = row.state !== 'queued' || typeof sql.frozen.get(request.request_id) === 'string'
+  const hasBytes = typeof sql.frozen.get(request.request_id) === 'string'
   const preparation = hasBytes
     ? null
     : order.prepare({

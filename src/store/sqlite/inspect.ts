@@ -14,9 +14,9 @@ import type {
   StoreInspection,
   WorkFacts,
 } from '../inspection.ts'
-import { originOf, type StoreOrigin } from '../origin.ts'
+import type { StoreOrigin } from '../origin.ts'
 import { ownFiles } from './backup.ts'
-import { recordBeside } from './call-record.ts'
+import { createCallGate } from './call-gate.ts'
 import { type Connection, toStoreError } from './connection.ts'
 import { checkpoint, LOG_BOUND_BYTES, logBytes } from './log-bound.ts'
 import { readSchemaVersion, SCHEMA_VERSION } from './migrate.ts'
@@ -132,8 +132,7 @@ function otherwiseNull<T>(read: () => T): T | null {
 }
 
 function inspectOrigin(db: Connection, path: string): StoreOrigin {
-  const record = recordBeside(path)
-  return originOf(readFacts(prepareStatements(db)), record.read(), record.place())
+  return createCallGate(prepareStatements(db), path).origin()
 }
 
 function isLogHeld(db: Connection): boolean {

@@ -7,8 +7,9 @@ import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import { copyStore, ownFiles } from './backup.ts'
 import { createCallGate } from './call-gate.ts'
+import { hasRecord, RECORD_SUFFIX } from './call-record.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
-import { connect, isBusy, toStoreError } from './connection.ts'
+import { type Connection, connect, isBusy, toStoreError } from './connection.ts'
 import { ConflictRollback, enqueueAll } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
 import { doubtSlice } from './forgotten.ts'
@@ -69,6 +70,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     if (version < SCHEMA_VERSION && !options.create) refuseOlder(version, path)
     if (version < SCHEMA_VERSION) {
       await write(() => {
+        refuseLeftover(db, path)
         migrate(db, path, options.now)
         probe?.('before-commit', 'migrate')
       })
@@ -147,7 +149,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         const { hasCalled: _, ...facts } = readFacts(sql)
         return { engine: 'sqlite', location: path, folderPath: path, ...facts }
       }),
-    origin: () => read(() => gate.origin(readFacts(sql))),
+    origin: () => read(() => gate.origin()),
     doubtForgotten: (afterId, order) =>
       order.dryRun
         ? read(() => doubtSlice(sql, afterId, order))
@@ -263,9 +265,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     filesOf: ownFiles,
     close: async () => {
+      gate.close()
       if (db.open) db.close()
     },
   }
+}
+
+/** A file that is made anew knows nothing of what a store called that stood here. Call under the write lock. */
+function refuseLeftover(db: Connection, path: string): void {
+  const realPath = realpathSync(path)
+  if (readSchemaVersion(db) > 0 || !hasRecord(realPath)) return
+  throw new OnceishError(
+    'STORE_RESTORED',
+    `there is no store at ${path} any more, and beside it is the record of what it called: put it back (a copy will do: then "onceish recover --restored"), or remove ${realPath}${RECORD_SUFFIX} where those calls do not matter`,
+  )
 }
 
 function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
