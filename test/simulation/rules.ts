@@ -40,7 +40,7 @@ export const RULES: readonly Rule[] = [
           'prepared: input.claim.prepare({ requestId: row.requestId, target: row.target, payload, logicalHash: row.logicalHash, priority: row.priority, generation: row.generation }).call,\n        leaseUntil',
       },
     ],
-    seed: 2,
+    seed: 3,
   },
   {
     name: 'key-without-request-id',
@@ -52,7 +52,7 @@ export const RULES: readonly Rule[] = [
         replace: "target.keyFor({ namespace: namespace + '/' + request.requestId, logicalHash, generation })",
       },
     ],
-    seed: 1,
+    seed: 16,
   },
   {
     name: 'window-with-margin',
@@ -69,7 +69,7 @@ export const RULES: readonly Rule[] = [
         replace: 'if (false)',
       },
     ],
-    seed: 212,
+    seed: 8,
   },
   {
     name: 'window-by-the-latest-clock',
@@ -80,15 +80,15 @@ export const RULES: readonly Rule[] = [
         find: 'return Math.max(clock.wall, clock.latest, clock.highWaterAt) - row.startedAt',
         replace: 'return clock.wall - row.startedAt',
       },
-      { file: WINDOWS, find: 'if (behindMs > CLOCK_TOLERANCE_MS)', replace: 'if (false)' },
+      { file: WINDOWS, find: 'behindMs > CLOCK_TOLERANCE_MS', replace: 'false' },
     ],
-    seed: 118,
+    seed: 35,
   },
   {
     name: 'settled-misses',
     what: 'a miss counts only once the attempt has been over for the settle time',
     patches: [{ file: 'recovery/reconcile.js', find: 'if (settledForMs < settleMs) {', replace: 'if (false) {' }],
-    seed: 52,
+    seed: 96,
   },
   {
     name: 'misses-by-the-smaller-clock',
@@ -100,7 +100,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 113,
+    seed: 1308,
   },
   {
     name: 'a-restart-waits-again',
@@ -113,7 +113,7 @@ export const RULES: readonly Rule[] = [
           'watched.set(row.requestId, { token, since: now });\n                return now.wall - (row.endedAt ?? now.wall)',
       },
     ],
-    seed: 52,
+    seed: 540,
   },
   {
     name: 'complete-lookups-only',
@@ -126,19 +126,19 @@ export const RULES: readonly Rule[] = [
           "case 'undetermined':\n                return judgeMiss(current, result.evidence, settledForMs, startedAt)",
       },
     ],
-    seed: 1103,
+    seed: 24,
   },
   {
     name: 'remembers-bounds-absent',
     what: 'later than a lookup remembers, a miss permits no call',
     patches: [{ file: WINDOWS, find: ' &&\n        isInsideLookupMemory(row, policy, clock));', replace: ');' }],
-    seed: 22,
+    seed: 15,
   },
   {
     name: 'executed-forbids-a-recall',
     what: 'after an answer that showed it happened, no miss permits a call',
     patches: [{ file: WINDOWS, find: '!row.executed &&\n', replace: '\n' }],
-    seed: 61,
+    seed: 3,
   },
   {
     name: 'sticky-doubt',
@@ -150,7 +150,7 @@ export const RULES: readonly Rule[] = [
         replace: 'const proven = { ...row, doubtfulAttempts: [] };',
       },
     ],
-    seed: 6,
+    seed: 5,
   },
   {
     name: 'rejected-in-doubt-is-held',
@@ -163,7 +163,7 @@ export const RULES: readonly Rule[] = [
           "return transition('dead', { patch: { ...RELEASED, doubtfulAttempts: [], nextCheckAt: null, reason: 'rejected' }, unfreeze: true })",
       },
     ],
-    seed: 2836,
+    seed: 2797,
   },
   {
     name: 'spent-budget-in-doubt-is-not-dead',
@@ -176,7 +176,7 @@ export const RULES: readonly Rule[] = [
           "if (row.doubtfulAttempts.length > 0)\n        return row.attempts + row.replays < context.policy.retry.maxAttempts ? backToDoubt(row, result, context) : transition('dead', { patch: { ...RELEASED, doubtfulAttempts: [], nextCheckAt: null, reason: 'attempts_spent' }, unfreeze: true });",
       },
     ],
-    seed: 12,
+    seed: 5,
   },
   {
     name: 'generation-rises-without-doubt-only',
@@ -189,7 +189,7 @@ export const RULES: readonly Rule[] = [
           "const proven = { ...row, doubtfulAttempts: context.policy.key?.failedFirst === 'replayed' ? [] : without(row, result.attempt) };",
       },
     ],
-    seed: 6,
+    seed: 65,
   },
   {
     name: 'next-number-for-a-freed-hash',
@@ -201,7 +201,7 @@ export const RULES: readonly Rule[] = [
         replace: 'generation = generation WHERE request_id IS NULL',
       },
     ],
-    seed: 103,
+    seed: 161,
   },
   {
     name: 'attempts-counted-at-the-claim',
@@ -212,7 +212,7 @@ export const RULES: readonly Rule[] = [
       { file: RECONCILIATION, find: 'patch: { replays: row.replays + 1 }', replace: 'patch: { replays: row.replays }' },
       { file: RECONCILIATION, find: 'attempts: row.attempts + 1,', replace: 'attempts: row.attempts,' },
     ],
-    seed: 1,
+    seed: 10,
   },
   {
     name: 'fencing-on-settle',
@@ -224,7 +224,7 @@ export const RULES: readonly Rule[] = [
         replace: 'const isNewest = true;',
       },
     ],
-    seed: 15,
+    seed: 9,
   },
   {
     name: 'fencing-on-renew',
@@ -236,7 +236,7 @@ export const RULES: readonly Rule[] = [
         replace: "WHERE request_id = ? AND ? > 0 AND ? <> '' AND state = 'invoking' AND ? <> ''",
       },
     ],
-    seed: 13,
+    seed: 5,
   },
   {
     name: 'lease-at-the-write',
@@ -248,13 +248,13 @@ export const RULES: readonly Rule[] = [
         replace: 'return null',
       },
     ],
-    seed: 9,
+    seed: 4,
   },
   {
     name: 'settled-stays-settled',
     what: 'no late answer takes the place of the task that a request was settled on',
     patches: [{ file: SETTLEMENT, find: 'if (isSettled(row.state) || knowsTask)', replace: 'if (knowsTask)' }],
-    seed: 2,
+    seed: 1,
   },
   {
     name: 'late-answers-settle',
@@ -266,7 +266,7 @@ export const RULES: readonly Rule[] = [
         replace: "return isNewest && row.state === 'invoking' ?",
       },
     ],
-    seed: 13,
+    seed: 20,
   },
   {
     name: 'late-answers-under-the-key-settle',
@@ -278,7 +278,7 @@ export const RULES: readonly Rule[] = [
         replace: 'const isSameTask = false;',
       },
     ],
-    seed: 60,
+    seed: 104,
   },
   {
     name: 'a-confirmation-is-no-orphan',
@@ -290,7 +290,7 @@ export const RULES: readonly Rule[] = [
         replace: 'if (accepted === null || accepted.taskId === null)',
       },
     ],
-    seed: 2,
+    seed: 1,
   },
   {
     name: 'retry-refuses-doubt',
@@ -302,13 +302,13 @@ export const RULES: readonly Rule[] = [
         replace: "if (row.state !== 'dead' && row.state !== 'held' && row.state !== 'unknown')\n",
       },
     ],
-    seed: 21,
+    seed: 34,
   },
   {
     name: 'a-word-waits-for-the-last-call',
     what: '`resolve` leads to no call while the last one can still land',
     patches: [{ file: 'store/sqlite/operator.js', find: 'if (until > word.now && !force) {', replace: 'if (false) {' }],
-    seed: 1573,
+    seed: 3311,
   },
   {
     name: 'cancel-waits-for-proof',
@@ -335,19 +335,19 @@ export const RULES: readonly Rule[] = [
       },
       { file: STATEMENTS, find: "  AND (doubtful_attempts = '' OR abandoned = 1)\n", replace: '' },
     ],
-    seed: 3,
+    seed: 2,
   },
   {
     name: 'a-clock-set-back-is-remembered',
     what: 'what a process saw of a clock that was set back is known to whoever comes after it',
     patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + aheadMs);', replace: '' }],
-    seed: 1,
+    seed: 1396,
   },
   {
     name: 'a-copy-waits-for-a-word',
     what: 'a store that is behind its record of calls was put back from a copy, and calls nothing by itself',
     patches: [{ file: 'store/origin.js', find: 'if (own.highWaterAt < record.highWaterAt)', replace: 'if (false)' }],
-    seed: 1,
+    seed: 504,
   },
   {
     name: 'window-counted-from-the-copy',
@@ -359,6 +359,6 @@ export const RULES: readonly Rule[] = [
         replace: 'startedAt: row.startedAt ?? time.now',
       },
     ],
-    seed: 1,
+    seed: 578,
   },
 ]
