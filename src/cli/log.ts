@@ -1,5 +1,5 @@
 // Logs go to stderr: JSON lines for machines, one readable line each on a terminal.
-import { pino, stdSerializers } from 'pino'
+import { createRequire } from 'node:module'
 import { OnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { didYouMean } from '../core/suggest.ts'
@@ -7,6 +7,9 @@ import { escapeControls } from './print.ts'
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 const DEFAULT_LEVEL = 'warn'
+
+/** Most commands have nothing to log, and need not load what writes it. */
+const loadPino = () => createRequire(import.meta.url)('pino') as typeof import('pino')
 
 /** @throws OnceishError USAGE when LOG_LEVEL names no level. */
 export function createLog(): Log {
@@ -23,14 +26,22 @@ export function createLog(): Log {
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: serializeError },
   }
-  return pino(
-    options,
-    process.stderr.isTTY ? { write: writeReadably } : { write: (line) => process.stderr.write(line) },
-  )
+  const sink = process.stderr.isTTY ? { write: writeReadably } : { write: (line: string) => process.stderr.write(line) }
+  let made: Log | null = null
+  const log = () => {
+    made ??= loadPino().pino(options, sink)
+    return made
+  }
+  return {
+    debug: (fields, message) => log().debug(fields, message),
+    info: (fields, message) => log().info(fields, message),
+    warn: (fields, message) => log().warn(fields, message),
+    error: (fields, message) => log().error(fields, message),
+  }
 }
 
 function serializeError(error: Error): object {
-  const { stack, ...rest } = stdSerializers.err(error)
+  const { stack, ...rest } = loadPino().stdSerializers.err(error)
   return process.env['DEBUG'] === '1'
     ? { ...rest, stack }
     : { type: rest.type, message: rest.message, code: rest['code'] }

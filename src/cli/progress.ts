@@ -1,5 +1,5 @@
 // A bar on stderr for long work: on a terminal only, and never with --json.
-import { SingleBar } from 'cli-progress'
+import { createRequire } from 'node:module'
 
 export interface Progress {
   update(done: number, total: number, note: string): void
@@ -11,6 +11,7 @@ const NONE: Progress = { update: () => {}, stop: () => {} }
 
 export function startProgress(options: { isJson: boolean; format: string; total: number }): Progress {
   if (options.isJson || !process.stderr.isTTY) return NONE
+  const { SingleBar } = createRequire(import.meta.url)('cli-progress') as typeof import('cli-progress')
   const bar = new SingleBar({
     format: options.format,
     stream: process.stderr,

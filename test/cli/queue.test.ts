@@ -85,6 +85,7 @@ describe('status', () => {
       dead: 0,
       unroutable: 1,
       orphans: 0,
+      origin: 'own',
     })
   })
 

@@ -6,7 +6,7 @@ import { countProof } from '../support/proof.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { torture } from './torture.ts'
 
-const KILLS = 24
+const KILLS = 16
 const RUN_SCRIPT = fileURLToPath(new URL('../support/run-script.mjs', import.meta.url))
 const MAIN = fileURLToPath(new URL('./main.ts', import.meta.url))
 
@@ -16,7 +16,7 @@ test('whoever is killed in mid-work, nothing is lost and nothing happens twice',
   expect(tortured.duplicates).toBe(0)
   countProof('kills', tortured.kills)
   // It was no idle run: each way out of doubt was taken.
-  expect(tortured.requests).toBeGreaterThan(300)
+  expect(tortured.requests).toBeGreaterThan(200)
   for (const taken of [tortured.replays, tortured.adopted, tortured.held]) expect(taken).toBeGreaterThan(0)
   for (const state of ['submitted', 'dead', 'canceled']) expect(tortured.states[state], state).toBeGreaterThan(0)
 }, 300_000)
