@@ -4,7 +4,6 @@
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
-import { parse as parseStrictly } from 'lossless-json'
 import { OnceishError } from '../core/errors.ts'
 import type { Config } from './config.ts'
 import { parseConfig, storeOf } from './options.ts'
@@ -78,10 +77,8 @@ async function textOf(path: string): Promise<string> {
   }
 }
 
-/** JSON that is not plainly right is read as YAML, which it is, for the sake of lines and columns in messages. */
+/** JSON is read as YAML, which it is, for the sake of lines and columns in messages. */
 async function readData(path: string, text: string): Promise<unknown> {
-  const json = path.endsWith('.json') ? jsonOf(text) : undefined
-  if (json !== undefined) return json
   const { parseDocument } = await import('yaml')
   const document = parseDocument(text, { prettyErrors: true })
   if (document.errors.length > 0) {
@@ -95,15 +92,6 @@ async function readData(path: string, text: string): Promise<unknown> {
     return document.toJS()
   } catch (error) {
     throw new OnceishError('CONFIG_INVALID', `${path}: ${(error as Error).message}`, { cause: error })
-  }
-}
-
-/** Undefined where it is none, or says the same name twice. */
-function jsonOf(text: string): unknown {
-  try {
-    return parseStrictly(text, undefined, Number)
-  } catch {
-    return undefined
   }
 }
 
