@@ -5,6 +5,7 @@ import type { StoreOrigin } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { DoubtOrder } from '../store/upkeep.ts'
 
+/** How the word that a store was put back from a copy is said. */
 export interface RestoredOptions {
   /** Also where nothing shows it (the whole disk was put back, the record of calls with it), or targets are missing. */
   readonly force?: boolean
