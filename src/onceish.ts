@@ -156,12 +156,6 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
 
   async function sayToMany(filter: EachFilter, saying: Saying, said: EachOptions): Promise<SaidReport> {
     const { ifVersion, ...spoken } = word(said)
-    if (ifVersion !== null && filter.ids?.length !== 1)
-      throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
-    if (saying.word === 'resolve' && saying.resolution.kind === 'task_id' && filter.ids?.length !== 1)
-      throw new OnceishError('USAGE', 'a task is that of one request: give one id')
-    if (saying.word === 'resolve' && !['held', 'unknown', undefined].includes(filter.state))
-      throw new OnceishError('USAGE', `${filter.state} requests are not in doubt: state is held or unknown`)
     const { dryRun = false, onEach } = said
     return sayToEach(store, filter, { saying, word: spoken, ifVersion, dryRun, policyOf, onEach })
   }

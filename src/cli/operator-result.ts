@@ -56,15 +56,20 @@ export async function tellEach(
 ): Promise<void> {
   for (const requestId of new Set(ids)) {
     const result = await tell(requestId)
-    try {
+    tellOne({ requestId, result: result.kind }, ids.length, isJson, () => {
       assertApplied(requestId, result)
       printApplied(result, isJson, noteOf(result.view.state))
-    } catch (error) {
-      process.exitCode = EXIT.failed
-      printError(error)
-      if (isJson && ids.length > 1) {
-        printJson({ requestId, result: result.kind, error: { code: errorCode(error), message: errorMessage(error) } })
-      }
-    }
+    })
+  }
+}
+
+/** One of `count`: where it was refused that is said, and the others go on. */
+export function tellOne(about: object, count: number, isJson: boolean, say: () => void): void {
+  try {
+    say()
+  } catch (error) {
+    process.exitCode = EXIT.failed
+    printError(error)
+    if (isJson && count > 1) printJson({ ...about, error: { code: errorCode(error), message: errorMessage(error) } })
   }
 }

@@ -20,7 +20,6 @@ export interface WorkerReport {
 }
 
 export interface Tally {
-  countCall(): void
   note(result: TurnResult): void
   report(): WorkerReport
 }
@@ -33,6 +32,7 @@ export function createTally(log: Log, counters: Counting): Tally {
 
   function note(result: TurnResult): void {
     counters.leasesLost += result.lost.length
+    counts.calls += result.calls.length
     for (const row of result.settled) noteSettled(row)
     for (const row of result.reconciled) noteReconciled(row)
     for (const row of result.tracked) noteTracked(row)
@@ -71,9 +71,6 @@ export function createTally(log: Log, counters: Counting): Tally {
   }
 
   return {
-    countCall: () => {
-      counts.calls++
-    },
     note,
     report: () => ({ ...counts, settled: { ...counts.settled } }),
   }

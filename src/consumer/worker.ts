@@ -2,7 +2,7 @@
 // a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Between turns only the
 // question whether another process committed is asked, every few milliseconds.
 import { randomBytes } from 'node:crypto'
-import { CLOCK_NOISE_MS, type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
+import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
@@ -11,23 +11,14 @@ import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
 import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
-import type {
-  Claimable,
-  ClaimedCall,
-  Investigation,
-  Preparation,
-  SettledRow,
-  TrackedTask,
-  WorkerLife,
-} from '../store/turn.ts'
+import type { Claimable, Investigation, Preparation, SettledRow, TrackedTask, WorkerLife } from '../store/turn.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
-import { makeAttempt } from './attempt.ts'
 import { createLogBound } from './bound-log.ts'
 import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
-import { type HeldLease, holdLease } from './lease.ts'
+import { createRunningCalls } from './running-calls.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createTrouble } from './trouble.ts'
@@ -74,12 +65,6 @@ export interface Worker {
   counters(): WorkerCounters
 }
 
-interface RunningCall {
-  readonly call: ClaimedCall
-  readonly lease: HeldLease
-  readonly abort: AbortController
-}
-
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
 const SAVE_WITHIN_MS = 500
@@ -108,9 +93,9 @@ function createLoop(options: WorkerOptions) {
     return policy === undefined ? [] : [{ name, policy }]
   })
   const wake = createWake(clock)
-  const running = new Map<string, RunningCall>()
   const checks = createChecks(clock, log, () => wake.signal())
   const counters = createCounters()
+  const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
   const tally = createTally(log, counters)
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
@@ -120,8 +105,6 @@ function createLoop(options: WorkerOptions) {
   let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
   let mayHaveWork = true
-  /** How far the store knows steady time to be ahead of the wall. */
-  let knownAheadMs = 0
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let hasBegun = false
@@ -161,7 +144,7 @@ function createLoop(options: WorkerOptions) {
       hasEnded = true
       stopListening()
       checks.abort()
-      for (const { abort } of running.values()) abort.abort(new Error('the worker ended'))
+      running.abort('the worker ended')
     }
   }
 
@@ -199,26 +182,22 @@ function createLoop(options: WorkerOptions) {
   }
 
   function shouldTurn(): boolean {
-    const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || isClockSet()
-    if (trouble.isOn || hasNews || renewalDueInMs() <= 0) return true
+    const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
+    if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
 
-  /** The store must know before this process dies: nobody else may have seen it. */
-  function isClockSet(): boolean {
-    return Math.abs(options.steady.now() - clock.wallNow() - knownAheadMs) > CLOCK_NOISE_MS
-  }
-
-  function renewalDueInMs(): number {
-    let soonest = Number.POSITIVE_INFINITY
-    for (const { lease } of running.values()) soonest = Math.min(soonest, lease.renewInMs())
-    return soonest
+  /** Answers that come after the worker has ended are those of code that outlived it: whoever works next takes them over. */
+  function keepAnswer(result: AttemptResult): void {
+    answers.add(result)
+    if (hasEnded) answers.spill()
+    wake.signal()
   }
 
   async function rest(): Promise<void> {
     const untilDue = nextDueAt === null || !takesWork() ? POLL_MS : nextDueAt - clock.wallNow()
-    const restMs = Math.max(1, Math.min(POLL_MS, untilDue, renewalDueInMs()))
+    const restMs = Math.max(1, Math.min(POLL_MS, untilDue, running.renewalDueInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return
@@ -240,12 +219,11 @@ function createLoop(options: WorkerOptions) {
     return !inDoubt && !(queued && claimsReady)
   }
 
-  /** The grace is over: what was not written ends as not executed, what was written as unknown. */
   function endGrace(): void {
     if (stopping === null || stopping.aborted || clock.monotonicNow() < stopping.deadline) return
     stopping.aborted = true
     if (running.size > 0) log.warn({ calls: running.size }, 'the grace is over: ending the calls in flight')
-    for (const { abort } of running.values()) abort.abort(new Error('the worker is stopping'))
+    running.abort('the worker is stopping')
   }
 
   /** A store that takes no writes must not keep a worker from ending: what it knows is on disk, or the log says so. */
@@ -297,7 +275,7 @@ function createLoop(options: WorkerOptions) {
 
   /** The worker ends by an error: its calls are ended, and what they and others were answered goes to disk. */
   async function saveAnswers(): Promise<void> {
-    for (const { abort } of running.values()) abort.abort(new Error('the worker broke off'))
+    running.abort('the worker broke off')
     const until = clock.monotonicNow() + SAVE_WITHIN_MS
     while (running.size > 0 && clock.monotonicNow() < until) await wake.wait(SAVE_WITHIN_MS)
     answers.spill()
@@ -306,7 +284,7 @@ function createLoop(options: WorkerOptions) {
   async function turn(): Promise<void> {
     const results = answers.waiting.slice()
     const findings = checks.findings(callSlots())
-    const renewals = [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0)
+    const renewals = running.dueForRenewal()
     // What this turn records no longer takes a slot.
     const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
     let grantedAt: Instant = instantOf(clock)
@@ -335,14 +313,13 @@ function createLoop(options: WorkerOptions) {
     stalls.expectWithin(0)
     // The commit stands: only now is what it settled forgotten here.
     answers.settled(results.length)
-    knownAheadMs = options.steady.now() - clock.wallNow()
     checks.recorded(findings, result.reconciled)
     mayHaveWork ||= result.more
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
-    for (const gone of result.lost) running.get(keyOf(gone))?.lease.lost()
+    running.lose(result.lost)
     tally.note(result)
-    for (const call of result.calls) startCall(call, grantedAt)
+    for (const call of result.calls) running.start(call, grantedAt)
     for (const investigation of result.investigations) {
       checks.reconcile((signal) => options.reconcile(investigation, { signal }))
     }
@@ -351,28 +328,6 @@ function createLoop(options: WorkerOptions) {
     }
     options.onPlain?.(plainEvents(results, result.settled, `worker:${options.name}`))
     options.onProgress?.(tally.report())
-  }
-
-  function startCall(call: ClaimedCall, grantedAt: Instant): void {
-    const target = registry.at(call.target, call.targetVersion, call.description)
-    const timeoutMs = target?.policy.timeoutMs ?? 0
-    const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs, writeWithinMs: call.writeWithinMs })
-    const abort = new AbortController()
-    const key = keyOf(call)
-    running.set(key, { call, lease, abort })
-    tally.countCall()
-    const keep = (result: AttemptResult) => {
-      answers.add(result)
-      // Code that outlived this worker: whoever works next takes its answer over.
-      if (hasEnded) answers.spill()
-      wake.signal()
-    }
-    const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: keep }
-    void makeAttempt(call, context).then((result) => {
-      running.delete(key)
-      if (lease.wasRefused) counters.callsKeptBack++
-      keep(result)
-    })
   }
 
   function takeOverSpills(): void {
@@ -397,8 +352,4 @@ function plainEvents(results: readonly AttemptResult[], settled: readonly Settle
     const moved = { kind: 'submitted', from: 'invoking', to: 'submitted', reason: 'answer' }
     return [{ eventId: null, requestId, target, at, ...moved, attempt, actor, detail: { taskId: outcome.taskId } }]
   })
-}
-
-function keyOf(call: { requestId: number; attempt: number }): string {
-  return `${call.requestId}:${call.attempt}`
 }

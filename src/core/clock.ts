@@ -50,6 +50,8 @@ export interface SteadyTime {
   now(): number
   /** What the store says by how much it is ahead of the wall: what another process has seen, or what was just written. */
   hear(aheadMs: number): void
+  /** The wall clock was set since, and the store does not know: it must before this process dies. */
+  isNews(): boolean
 }
 
 export function steadyTime(clock: Clock): SteadyTime {
@@ -67,10 +69,12 @@ export function steadyTime(clock: Clock): SteadyTime {
     // Rounded for the caller alone: what is cut off at each question would slow the clock down.
     now: () => Math.floor(advance(0)),
     hear: (aheadMs) => {
-      // Known already: a wall clock that has been set forward since must not be taken for even further ahead.
-      if (Math.abs(aheadMs - heardMs) <= CLOCK_NOISE_MS) return
+      const isKnown = Math.abs(aheadMs - heardMs) <= CLOCK_NOISE_MS
       heardMs = aheadMs
-      advance(clock.wallNow() + aheadMs)
+      // A wall clock that has been set forward since must not be taken for even further ahead.
+      if (!isKnown) advance(clock.wallNow() + aheadMs)
     },
+    // Twice the noise: what the store is told is asked by its own pair of instants.
+    isNews: () => Math.abs(advance(0) - clock.wallNow() - heardMs) > 2 * CLOCK_NOISE_MS,
   }
 }

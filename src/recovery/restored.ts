@@ -44,9 +44,10 @@ export async function declareRestored(
   }
   const restored = origin.kind === 'restored' ? origin : null
   const knownUntil = restored?.knownUntil ?? (await store.facts()).highWaterAt
-  const order: DoubtOrder = { ...word, dryRun, knownUntil, calledUntil: restored?.calledUntil ?? null }
-  if (!force) refuseUnknown((await doubtAll(store, { ...order, dryRun: true })).targets, word)
-  const found = await doubtAll(store, order)
+  const order: DoubtOrder = { ...word, dryRun: false, knownUntil, calledUntil: restored?.calledUntil ?? null }
+  const wouldBe = await doubtAll(store, { ...order, dryRun: true })
+  if (!force) refuseUnknown(wouldBe.targets, word)
+  const found = dryRun ? wouldBe : await doubtAll(store, order)
   const report = { origin, ...found, doubted: Object.values(found.targets).reduce((sum, count) => sum + count, 0) }
   if (!dryRun) await store.declareOwn('store_restored', word, report)
   return report

@@ -58,10 +58,21 @@ const READ_PAGE = 1000
 const WRITE_PAGE = 100
 const LEAST_REST_MS = 1
 
+function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): void {
+  const isOne = filter.ids?.length === 1
+  if (ifVersion !== null && !isOne) throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
+  if (saying.word !== 'resolve') return
+  if (saying.resolution.kind === 'task_id' && !isOne)
+    throw new OnceishError('USAGE', 'a task is that of one request: give one id')
+  if (!['held', 'unknown', undefined].includes(filter.state))
+    throw new OnceishError('USAGE', `${filter.state} requests are not in doubt: state is held or unknown`)
+}
+
 type Meant = SeenRequest & { readonly from: RequestState }
 
-/** @throws OnceishError USAGE where neither ids nor a filter say which. */
+/** @throws OnceishError USAGE where neither ids nor a filter say which, or a word for one is said to many. */
 export async function sayToEach(store: Store, filter: EachFilter, options: SayOptions): Promise<SaidReport> {
+  refuseMisfit(filter, options)
   const tally = { applied: 0, unchanged: 0, refused: 0, version_changed: 0, not_found: 0 }
   const tell = (said: SaidRequest) => {
     tally[said.result]++

@@ -191,4 +191,8 @@ test('orphans are listed with their evidence and their commands, and leave by a 
     stdout: 'orphan 2 was dealt with before: nothing was changed\n',
   })
   expect((await space.cli(['orphans', 'dismiss', '9'])).stderr).toMatch(/^error ORPHAN_NOT_FOUND: /)
+  // Each is told, whatever became of the others.
+  const both = await space.cli(['orphans', 'dismiss', '9', '2'])
+  expect(both).toMatchObject({ code: 1, stderr: expect.stringContaining('ORPHAN_NOT_FOUND') })
+  expect(both.stdout).toContain('orphan 2 was dealt with before')
 })

@@ -10,4 +10,4 @@ for (let i = 0; i < Number(times); i++) {
   told[deduplicated ? 'duplicate' : 'created']++
 }
 await once.close()
-console.log(JSON.stringify(told))
+process.stdout.write(`${JSON.stringify(told)}\n`)

@@ -340,7 +340,7 @@ export const RULES: readonly Rule[] = [
   {
     name: 'a-clock-set-back-is-remembered',
     what: 'what a process saw of a clock that was set back is known to whoever comes after it',
-    patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + aheadMs);', replace: '' }],
+    patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + aheadMs);', replace: ';' }],
     seed: 1396,
   },
   {

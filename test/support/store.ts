@@ -82,7 +82,7 @@ export async function openWorld(
     turn: ({ slots = 0, investigations = 0, ...input } = {}) =>
       store.turn({
         now: () => clock.now,
-        steady: { now: () => clock.now, hear: () => {} },
+        steady: { now: () => clock.now, hear: () => {}, isNews: () => false },
         worker,
         leaseMs: 10_000,
         results: [],

@@ -5,6 +5,7 @@ import { example, orphanId, orphanIds, wholeNumber } from '../arguments.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { evidenceWords } from '../evidence.ts'
 import { actionLines, orphanActions } from '../next-actions.ts'
+import { tellOne } from '../operator-result.ts'
 import { escapeControls, print, printJson, relative, shorten, table } from '../print.ts'
 import { addWordOptions, type WordFlags, wordOf } from '../word.ts'
 
@@ -43,7 +44,10 @@ export function addOrphans(program: Command): void {
     .addHelpText('after', example('onceish orphans dismiss 3 4 --note "both canceled in their dashboard"'))
     .action((ids: number[], flags: WordFlags, command: Command) =>
       withExistingStore(command, async ({ once, isJson }) => {
-        for (const id of new Set(ids)) printDone(id, await once.dismissOrphan(id, wordOf(flags)), isJson)
+        for (const id of new Set(ids)) {
+          const result = await once.dismissOrphan(id, wordOf(flags))
+          tellOne({ orphanId: id, result: result.kind }, ids.length, isJson, () => printDone(id, result, isJson))
+        }
       }),
     )
 }

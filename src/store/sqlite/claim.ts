@@ -9,7 +9,7 @@ import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
 import { freeze, fromTaskState, logicalHashOf, type TaskStateRow, thaw } from './rows.ts'
-import { applyTransition, askedSoFar, currentTaskState, type RequestRow } from './transitions.ts'
+import { applyTransition, askedSoFar, currentTaskState, type RequestRow, toClaimable } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** Requests that cannot be rendered fill no slot; this many of them end in one turn. */
@@ -95,14 +95,7 @@ function prepare(turn: Turn, row: ClaimableRow): Preparation {
     const call = thaw(row.frozen, row.payload)
     return { kind: 'prepared', key: row.idempotency_key, call, targetVersion: row.target_version }
   }
-  return turn.input.claim.prepare({
-    requestId: row.request_id,
-    target: row.target,
-    payload: row.payload,
-    logicalHash: logicalHashOf(row.logical_hash),
-    priority: row.priority,
-    generation: row.generation,
-  })
+  return turn.input.claim.prepare(toClaimable(row))
 }
 
 /** The payload does not fit the description: dead at once, surely without a call. */

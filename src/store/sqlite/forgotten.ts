@@ -6,9 +6,9 @@ import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { DoubtOrder, ForgottenSlice } from '../upkeep.ts'
 import { newNonce } from './claim.ts'
-import { freeze, logicalHashOf } from './rows.ts'
+import { freeze } from './rows.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, currentTaskState, type RequestRow } from './transitions.ts'
+import { applyTransition, currentTaskState, type RequestRow, toClaimable } from './transitions.ts'
 
 const ROWS_A_SLICE = 200
 
@@ -32,16 +32,7 @@ export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder):
 
 function doubtOne(sql: Statements, row: TaskState, request: RequestRow, order: DoubtOrder): void {
   const hasBytes = typeof sql.frozen.get(request.request_id) === 'string'
-  const preparation = hasBytes
-    ? null
-    : order.prepare({
-        requestId: request.request_id,
-        target: request.target,
-        payload: request.payload,
-        logicalHash: logicalHashOf(request.logical_hash),
-        priority: request.priority,
-        generation: request.generation,
-      })
+  const preparation = hasBytes ? null : order.prepare(toClaimable(request))
   const isRendered = preparation?.kind === 'prepared'
   const bytes = isRendered ? { targetVersion: preparation.targetVersion, idempotencyKey: preparation.key } : null
   const next = applyTransition(sql, row, forgottenCall(row, order, bytes, newNonce()), order)

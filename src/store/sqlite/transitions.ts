@@ -4,6 +4,7 @@ import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
+import type { Claimable } from '../turn.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -74,6 +75,17 @@ export interface RequestRow {
   dedupe: 'always' | 'live' | 'none'
   created_at: number
   payload: string
+}
+
+export function toClaimable(request: RequestRow): Claimable {
+  return {
+    requestId: request.request_id,
+    target: request.target,
+    payload: request.payload,
+    logicalHash: logicalHashOf(request.logical_hash),
+    priority: request.priority,
+    generation: request.generation,
+  }
 }
 
 function blankTaskState(request: RequestRow, now: number): TaskState {
