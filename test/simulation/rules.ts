@@ -113,7 +113,7 @@ export const RULES: readonly Rule[] = [
           'watched.set(row.requestId, { token, since: now });\n                return now.wall - (row.endedAt ?? now.wall)',
       },
     ],
-    seed: 540,
+    seed: 1279,
   },
   {
     name: 'complete-lookups-only',
@@ -341,7 +341,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-clock-set-back-is-remembered',
     what: 'what a process saw of a clock that was set back is known to whoever comes after it',
     patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + aheadMs);', replace: ';' }],
-    seed: 1396,
+    seed: 2253,
   },
   {
     name: 'a-copy-waits-for-a-word',
