@@ -67,7 +67,7 @@ function violationsOfState(row: Row, { calls, effects, canceled }: Seen): string
     case 'canceled':
       return effects.every(({ taskId }) => canceled.has(taskId)) ? [] : ['is canceled, and it happened']
     case 'held':
-      return violationsOfHeld(row, calls)
+      return row.taskId === null ? violationsOfHeld(row, calls) : violationsOfCanceling(row, effects)
     default:
       return [`is still ${row.state}`]
   }
@@ -87,6 +87,14 @@ function violationsOfHeld(row: Row, calls: readonly Call[]): string[] {
   const isBegun = row.events.some(({ kind, detail }) => kind === 'unknown' && detail !== null)
   if (!isTold || !isBegun) found.push('is held without its evidence')
   return found
+}
+
+/** Its task is known, and was to be canceled where its target does not say how. */
+function violationsOfCanceling(row: Row, effects: readonly Effect[]): string[] {
+  const isItsTask = effects.some(({ taskId }) => taskId === row.taskId)
+  const isTold = row.events.some(({ to, reason }) => to === 'held' && reason === row.reason)
+  const isFound = row.events.some(({ kind, detail }) => kind === 'task_found_while_canceling' && detail !== null)
+  return row.cancelRequested && isItsTask && isTold && isFound ? [] : ['is held with a task, and not to be canceled']
 }
 
 function byNumber<T extends { readonly n: Call['n']; readonly kind: Kind }>(seen: readonly T[]): Map<number, T[]> {
