@@ -49,10 +49,9 @@ export function compileExpression(text: string): CompiledExpression {
     variables,
     envNames,
     evaluate: (scope) => {
-      const bindings = bindingsOf(scope, envNames)
-      const quick = plainPath === null ? UNSURE : plainPath(bindings)
-      const value = quick === UNSURE ? run(compiled, text, bindings, envNames.size > 0) : quick
-      return plainJson(value, `{%${text}%}`)
+      const quick = plainPath === null ? UNSURE : plainPath(scope)
+      const value = quick === UNSURE ? run(compiled, text, bindingsOf(scope, envNames), envNames.size > 0) : quick
+      return plainJson(value, text)
     },
   }
 }

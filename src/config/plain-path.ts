@@ -1,14 +1,14 @@
 // Fast path for the commonest expressions: `$payload`, `$response.body.id`, `$response.status = 409`. It answers only
 // where each step is an own property of a plain object, so that its answers are JSONata's; else it says UNSURE.
-import type { SyntaxNode } from './expression-names.ts'
+import { SCOPE_NAMES, type SyntaxNode } from './expression-names.ts'
 
 export const UNSURE = Symbol('ask JSONata')
 
-type Variables = Readonly<Record<string, unknown>>
+type Variables = Readonly<Partial<Record<(typeof SCOPE_NAMES)[number], unknown>>>
 export type PlainPath = (variables: Variables) => unknown
 
 interface Path {
-  readonly variable: string
+  readonly variable: keyof Variables
   readonly fields: readonly string[]
 }
 
@@ -53,8 +53,12 @@ function pathOf(tree: unknown): Path | null {
   return { variable: variable.value, fields: steps.map((step) => String(step.value)) }
 }
 
-function isVariable(tree: unknown): tree is SyntaxNode & { readonly value: string } {
-  return isObject(tree) && tree.type === 'variable' && isSimple(tree)
+function isVariable(tree: unknown): tree is SyntaxNode & { readonly value: keyof Variables } {
+  return isObject(tree) && tree.type === 'variable' && isSimple(tree) && isScopeName(tree.value)
+}
+
+function isScopeName(name: unknown): boolean {
+  return (SCOPE_NAMES as readonly unknown[]).includes(name)
 }
 
 function isLiteral(tree: unknown): tree is SyntaxNode {

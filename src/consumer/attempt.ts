@@ -3,13 +3,13 @@ import { errorText } from '../core/error-text.ts'
 import type { Outcome } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { ClaimedCall } from '../store/turn.ts'
-import type { Target } from '../target/target.ts'
+import type { AbortLike, Target } from '../target/target.ts'
 import type { HeldLease } from './lease.ts'
 
 export interface AttemptContext {
   readonly target: Target | undefined
   readonly lease: HeldLease
-  readonly signal: AbortSignal
+  readonly signal: AbortLike
   readonly wallNow: () => number
   /** The call came to another end after it was given up. */
   readonly onLate: (result: AttemptResult) => void

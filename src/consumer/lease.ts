@@ -15,6 +15,11 @@ export interface HeldLease {
 
 const SHORTEST_RENEWAL_MS = 200
 
+/** How long after its grant a lease whose call is not yet written is to be renewed. */
+export function firstRenewalMs(leaseMs: number, timeoutMs: number): number {
+  return Math.max(leaseMs - timeoutMs, SHORTEST_RENEWAL_MS) / 2
+}
+
 export interface LeaseOptions {
   readonly clock: Clock
   readonly grantedAt: Instant
@@ -53,7 +58,7 @@ export function holdLease(options: LeaseOptions): HeldLease {
     renewInMs: () =>
       isLost
         ? Number.POSITIVE_INFINITY
-        : Math.max(isWritten ? leaseMs : leaseMs - timeoutMs, SHORTEST_RENEWAL_MS) / 2 - elapsedMs(),
+        : (isWritten ? Math.max(leaseMs, SHORTEST_RENEWAL_MS) / 2 : firstRenewalMs(leaseMs, timeoutMs)) - elapsedMs(),
     renewed: (at) => {
       grantedAt = at
     },

@@ -1,11 +1,12 @@
 // The calls that this worker has out: each with its lease as its holder sees it, and the way to end it.
-import type { Clock, Instant } from '../core/clock.ts'
+import { type Clock, type Instant, instantOf, longestSince } from '../core/clock.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { ClaimedCall } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { makeAttempt } from './attempt.ts'
+import { type CallAbort, createCallAbort } from './call-abort.ts'
 import type { Counting } from './counters.ts'
-import { type HeldLease, holdLease } from './lease.ts'
+import { firstRenewalMs, type HeldLease, holdLease } from './lease.ts'
 
 export interface RunningCalls {
   readonly size: number
@@ -25,7 +26,7 @@ export interface HeldCall {
 }
 
 interface RunningCall extends HeldCall {
-  readonly abort: AbortController
+  readonly abort: CallAbort
 }
 
 export function createRunningCalls(options: {
@@ -38,14 +39,30 @@ export function createRunningCalls(options: {
 }): RunningCalls {
   const { registry, clock, leaseMs, counters, onResult } = options
   const running = new Map<string, RunningCall>()
+  /** When they were all looked at, and how long after it no renewal is due. */
+  let lookedAt = instantOf(clock)
+  let quietMs = Number.POSITIVE_INFINITY
+
+  /** Asked every turn: all are looked at only once the quiet time is over. It may end too early, never too late. */
+  function renewalDueInMs(): number {
+    if (running.size === 0) return Number.POSITIVE_INFINITY
+    const now = instantOf(clock)
+    const leftMs = quietMs - longestSince(lookedAt, now)
+    if (leftMs > 0) return leftMs
+    lookedAt = now
+    quietMs = Number.POSITIVE_INFINITY
+    for (const { lease } of running.values()) quietMs = Math.min(quietMs, lease.renewInMs())
+    return quietMs
+  }
 
   function start(call: ClaimedCall, grantedAt: Instant): void {
     const target = registry.at(call.target, call.targetVersion, call.description)
     const timeoutMs = target?.policy.timeoutMs ?? 0
     const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs, writeWithinMs: call.writeWithinMs })
-    const abort = new AbortController()
+    const abort = createCallAbort()
     const key = keyOf(call)
     running.set(key, { call, lease, abort })
+    quietMs = Math.min(quietMs, firstRenewalMs(leaseMs, timeoutMs) - Math.max(0, longestSince(grantedAt, lookedAt)))
     const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: onResult }
     void makeAttempt(call, context).then((result) => {
       running.delete(key)
@@ -59,12 +76,9 @@ export function createRunningCalls(options: {
       return running.size
     },
     start,
-    renewalDueInMs: () => {
-      let soonest = Number.POSITIVE_INFINITY
-      for (const { lease } of running.values()) soonest = Math.min(soonest, lease.renewInMs())
-      return soonest
-    },
-    dueForRenewal: () => [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0),
+    renewalDueInMs,
+    dueForRenewal: () =>
+      renewalDueInMs() > 0 ? [] : [...running.values()].filter(({ lease }) => lease.renewInMs() <= 0),
     lose: (calls) => {
       for (const call of calls) running.get(keyOf(call))?.lease.lost()
     },

@@ -125,9 +125,9 @@ function createLoop(options: WorkerOptions) {
         endGrace()
         if (mustGiveUp()) break
         if (shouldTurn()) {
-          await tryTurn()
-          // Answers that arrived meanwhile join the next turn.
+          // What arrived together, or meanwhile, is settled together.
           await new Promise<void>((resolve) => setImmediate(resolve))
+          await tryTurn()
         } else if (await bearing(isFinished, false)) {
           break
         } else {

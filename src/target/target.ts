@@ -25,6 +25,17 @@ export interface PrepareInput {
  */
 export type WriteGate = (neededMs?: number) => string | null
 
+/**
+ * What an AbortSignal is to those who only listen. The one of a call is simpler: an AbortSignal for each costs more than all else
+ * that a worker keeps of it.
+ */
+export interface AbortLike {
+  readonly aborted: boolean
+  readonly reason: unknown
+  addEventListener(type: 'abort', listener: () => void, options?: { readonly once: boolean }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
 export interface InvokeOptions {
   /** Facts for headers that are rendered anew. */
   readonly input: PrepareInput
@@ -34,7 +45,7 @@ export interface InvokeOptions {
   /** Code that went on beyond its deadline has come to an end after all: a late answer. */
   readonly onLate?: (outcome: Outcome) => void
   /** Ends the call at once: `not_executed` if nothing was written, else `unknown`. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortLike
 }
 
 export interface LookupInput extends PrepareInput {

@@ -34,7 +34,7 @@ function randomValue(random: () => number, depth: number): unknown {
 
 function randomSource(random: () => number): string {
   const steps = Array.from({ length: Math.floor(random() * 4) }, () => `.\`${pick(random, FIELDS)}\``)
-  const path = `$${pick(random, ['payload', 'key', 'absent'])}${steps.join('')}`
+  const path = `$${pick(random, ['payload', 'key', 'taskId'])}${steps.join('')}`
   if (random() < 0.5) return path
   return `${path} ${pick(random, ['=', '!='])} ${JSON.stringify(pick(random, LEAVES))}`
 }
@@ -72,6 +72,8 @@ test.each([
   '$payload@$x.a',
   'a.b',
   '1 = $payload',
+  '$now',
+  '$millis = 1',
 ])('%s is left to JSONata', (source) => {
   expect(compilePlainPath(jsonata(source).ast() as unknown as SyntaxNode)).toBeNull()
 })

@@ -1,6 +1,7 @@
 // How long one call of the user's code may last, as an abort signal for it and as a promise for us.
 
 import { systemClock } from '../../core/clock.ts'
+import type { AbortLike } from '../target.ts'
 
 export interface Deadline {
   /** Aborts at the deadline, or when the worker ends the call. */
@@ -13,7 +14,7 @@ export interface Deadline {
   clear(): void
 }
 
-export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
+export function createDeadline(timeoutMs: number, outer: AbortLike | undefined): Deadline {
   const startedAt = systemClock.monotonicNow()
   const own = new AbortController()
   const over = new Promise<void>((resolve) => {

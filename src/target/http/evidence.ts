@@ -6,7 +6,7 @@ import type { Redactor } from '../redact.ts'
 import { shortText, storable } from '../stored-text.ts'
 import type { Answer, CallVerdict } from './submit.ts'
 
-const KEPT_HEADERS = [
+const KEPT_HEADERS: ReadonlySet<string> = new Set([
   'content-type',
   'content-length',
   'date',
@@ -23,7 +23,7 @@ const KEPT_HEADERS = [
   'x-ratelimit-remaining',
   'x-ratelimit-reset',
   'x-should-retry',
-] as const
+])
 
 const MAX_HEADER_CHARS = 512
 
@@ -64,14 +64,15 @@ function bodyText(answer: Answer, isCut: boolean): string {
 
 function keptHeaders(headers: HeaderMap, redactor: Redactor): HeaderMap {
   const kept: Record<string, string> = {}
-  for (const name of KEPT_HEADERS) {
-    const value = headers[name]
-    if (value !== undefined) kept[name] = storable(redactor.redactHead(value, MAX_HEADER_CHARS, false))
+  for (const [name, value] of Object.entries(headers)) {
+    if (KEPT_HEADERS.has(name)) kept[name] = storable(redactor.redactHead(value, MAX_HEADER_CHARS, false))
   }
   return kept
 }
 
 function cutUtf8(text: string, maxBytes: number): string {
+  // A character of a string is at most three bytes.
+  if (text.length * 3 <= maxBytes) return text
   const bytes = Buffer.from(text, 'utf8')
   if (bytes.length <= maxBytes) return text
   let end = maxBytes

@@ -41,6 +41,14 @@ export function createHttpTarget(definition: TargetDefinition, options: HttpTarg
   return new HttpTarget(definition, options)
 }
 
+type CallLimits = Pick<SubmitDefinition, 'timeoutMs' | 'headersMs' | 'bodyMs' | 'maxResponseBytes'>
+
+interface UrlParts {
+  readonly url: string
+  readonly origin: string
+  readonly path: string
+}
+
 interface SideCall {
   readonly call: CompiledCall
   readonly timeoutMs: number
@@ -68,6 +76,7 @@ class HttpTarget implements Target {
   readonly #origin: string | null
   readonly #account: string | null
   readonly #envSecrets: readonly string[]
+  #lastUrl: UrlParts | null = null
   #lastRedactor: { readonly id: string; readonly redactor: Redactor } | null = null
 
   constructor(definition: TargetDefinition, { env, clock, connectHook, accountSalt }: HttpTargetOptions) {
@@ -115,8 +124,7 @@ class HttpTarget implements Target {
       const readsPayload = this.#submit.secretsReadPayload
       const scope = scopeOf(this.#submit, input, { readsPayload, env: this.#env, taskId: null })
       const secrets = renderSecretHeaders(this.#submit, scope)
-      const headers = { ...prepared.headers, ...secrets }
-      call = { ...this.#httpCall({ ...prepared, headers }, this.#definition.submit), gate, onWritten, signal }
+      call = this.#httpCall(prepared, secrets, this.#definition.submit, { gate, onWritten, signal })
       facts = this.#factsOf(input, secrets, this.#rules.readsPayload, null)
     } catch (error) {
       // Without its credentials no call of this target can be made; one bad request must not stop the others.
@@ -201,10 +209,9 @@ class HttpTarget implements Target {
       const scope = scopeOf(call, input, { readsPayload, env: this.#env, taskId: input.taskId })
       const secrets = renderSecretHeaders(call, scope)
       const rendered = renderCall(call, scope, input.payload)
-      const headers = { ...rendered.headers, ...secrets }
       const limits = { ...this.#definition.submit, timeoutMs, headersMs: timeoutMs, bodyMs: timeoutMs }
       const { lookup } = await this.#connected()
-      const verdict = await submit(lookup, { ...this.#httpCall({ ...rendered, headers }, limits), signal })
+      const verdict = await submit(lookup, this.#httpCall(rendered, secrets, limits, { signal }))
       return { verdict, secrets }
     } catch (error) {
       return { error }
@@ -213,12 +220,26 @@ class HttpTarget implements Target {
 
   #httpCall(
     { method, url, headers, body }: Pick<PreparedCall, 'method' | 'url' | 'headers' | 'body'>,
-    limits: Pick<SubmitDefinition, 'timeoutMs' | 'headersMs' | 'bodyMs' | 'maxResponseBytes'>,
+    secrets: HeaderMap,
+    { timeoutMs, headersMs, bodyMs, maxResponseBytes }: CallLimits,
+    { gate, onWritten, signal }: Pick<HttpCall, 'gate' | 'onWritten' | 'signal'>,
   ): HttpCall {
-    const { origin, pathname, search } = new URL(url)
-    const { timeoutMs, headersMs, bodyMs, maxResponseBytes } = limits
-    const bounds = { timeoutMs, headersMs, bodyMs, maxResponseBytes, clock: this.#clock }
-    return { origin, path: pathname + search, method, headers, body, ...bounds }
+    const { origin, path } = this.#partsOf(url)
+    return {
+      origin,
+      path,
+      method,
+      headers: { ...headers, ...secrets },
+      body,
+      timeoutMs,
+      headersMs,
+      bodyMs,
+      maxResponseBytes,
+      clock: this.#clock,
+      gate,
+      onWritten,
+      signal,
+    }
   }
 
   #factsOf(input: PrepareInput, secrets: HeaderMap, readsPayload: boolean, taskId: string | null): CallFacts {
@@ -227,11 +248,23 @@ class HttpTarget implements Target {
     return { scope: { ...payload, key, request, taskId }, key, redactor: this.#redactorFor(secrets) }
   }
 
+  /** Many targets have one URL, so the last one is kept. */
+  #partsOf(url: string): UrlParts {
+    if (this.#lastUrl?.url === url) return this.#lastUrl
+    const { origin, pathname, search } = new URL(url)
+    this.#lastUrl = { url, origin, path: pathname + search }
+    return this.#lastUrl
+  }
+
   /** Nearly all calls have the same secrets, so the last redactor is kept. */
   #redactorFor(secretHeaders: HeaderMap): Redactor {
-    const secrets = [...this.#envSecrets, ...Object.values(secretHeaders).flatMap(secretsOfHeader)]
-    const id = JSON.stringify(secrets)
-    if (this.#lastRedactor?.id !== id) this.#lastRedactor = { id, redactor: createRedactor(secrets) }
+    const values = Object.values(secretHeaders)
+    // No header has a line break in it.
+    const id = values.join('\n')
+    if (this.#lastRedactor?.id !== id) {
+      const redactor = createRedactor([...this.#envSecrets, ...values.flatMap(secretsOfHeader)])
+      this.#lastRedactor = { id, redactor }
+    }
     return this.#lastRedactor.redactor
   }
 }

@@ -1,6 +1,6 @@
 // From a description and a payload to the bytes of a call. What is rendered here is frozen with the first attempt, so
 // nothing of it may hold a secret: headers that read $env are rendered apart, anew at each call, and never stored.
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac, hash } from 'node:crypto'
 import type { Environment } from '../../config/environment.ts'
 import {
   type CompiledTemplate,
@@ -22,6 +22,8 @@ export interface CompiledCall {
   readonly label: string
   readonly method: string
   readonly url: CompiledUrl
+  /** As it is sent, where no part of it is an expression. */
+  readonly fixedUrl: string | null
   /** By lower-case name. */
   readonly headers: ReadonlyMap<string, CompiledTemplate>
   readonly secretHeaders: ReadonlyMap<string, CompiledTemplate>
@@ -73,6 +75,7 @@ export function compileCall(definition: Omit<SideCallDefinition, 'timeoutMs'>, l
     label,
     method: definition.method.toUpperCase(),
     url,
+    fixedUrl: url.isConstant ? new URL(url.evaluate({})).href : null,
     headers: new Map(frozenHeaders),
     secretHeaders: new Map(secretHeaders),
     body,
@@ -97,7 +100,7 @@ export function renderCall(call: CompiledCall, scope: ExpressionScope, payload: 
   const contentType = CONTENT_TYPES[call.body.kind]
   return {
     method: call.method,
-    url: attempt(call, 'the URL', () => new URL(call.url.evaluate(scope)).href),
+    url: call.fixedUrl ?? attempt(call, 'the URL', () => new URL(call.url.evaluate(scope)).href),
     headers: { ...(contentType === null ? {} : { 'content-type': contentType }), ...renderHeaders(call, scope) },
     body: renderBody(call, scope, payload),
   }
@@ -206,9 +209,7 @@ function kindOf(value: unknown): string {
 
 function fingerprintOf({ method, url, headers, body }: RenderedCall): string {
   const sorted = Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1))
-  return createHash('sha256')
-    .update(JSON.stringify([method, url, sorted, body]))
-    .digest('hex')
+  return hash('sha256', JSON.stringify([method, url, sorted, body]), 'hex')
 }
 
 function attempt<T>(call: CompiledCall, part: string, evaluate: () => T): T {

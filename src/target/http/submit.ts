@@ -5,7 +5,7 @@ import { brotliDecompressSync, gunzipSync, inflateRawSync, inflateSync } from 'n
 import type { Dispatcher } from 'undici'
 import { type Clock, systemClock } from '../../core/clock.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
-import type { WriteGate } from '../target.ts'
+import type { AbortLike, WriteGate } from '../target.ts'
 
 export interface HttpCall {
   readonly origin: string
@@ -22,7 +22,7 @@ export interface HttpCall {
   readonly maxResponseBytes: number
   readonly gate?: WriteGate | undefined
   readonly onWritten?: (() => void) | undefined
-  readonly signal?: AbortSignal | undefined
+  readonly signal?: AbortLike | undefined
   readonly clock?: Clock
 }
 
@@ -65,8 +65,6 @@ class SingleCall implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | null = null
   #written = false
   #settled = false
-  /** Why no write may happen any more. */
-  #refused: Error | null = null
   #gateReason: string | null = null
   #head: { readonly status: number; readonly headers: HeaderMap } | null = null
   #wantBytes = Number.NaN
@@ -96,10 +94,9 @@ class SingleCall implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#written) this.#refused ??= coded('SECOND_WRITE', 'a second write of one call was refused')
-    this.#refused ??= this.#askToWrite()
-    if (this.#refused !== null) {
-      controller.abort(this.#refused)
+    const refused = this.#whyNoWrite()
+    if (refused !== null) {
+      controller.abort(refused)
       return
     }
     this.#controller = controller
@@ -139,8 +136,11 @@ class SingleCall implements Dispatcher.DispatchHandler {
   }
 
   /** The last moment at which the call can be kept back: nothing asynchronous lies between this and the write. */
-  #askToWrite(): Error | null {
+  #whyNoWrite(): Error | null {
     const { gate, timeoutMs } = this.#call
+    // Nobody would hear of a write from here on, so none may happen.
+    if (this.#settled) return coded('SETTLED', 'the call has already ended')
+    if (this.#written) return coded('SECOND_WRITE', 'a second write of one call was refused')
     // A process that was stopped can come here before its own late timer fires.
     if (this.#clock.monotonicNow() - this.#startedAt >= timeoutMs) return deadlinePassed(timeoutMs)
     this.#gateReason = askGate(gate)
@@ -183,8 +183,6 @@ class SingleCall implements Dispatcher.DispatchHandler {
   #done(verdict: CallVerdict): void {
     if (this.#settled) return
     this.#settled = true
-    // From here on nobody would hear of a write, so none may happen.
-    this.#refused ??= coded('SETTLED', 'the call has already ended')
     clearTimeout(this.#timer)
     this.#call.signal?.removeEventListener('abort', this.#onAbort)
     this.#chunks = []
@@ -204,7 +202,7 @@ function dispatchOptions(call: HttpCall): Dispatcher.DispatchOptions {
     origin: call.origin,
     path: call.path,
     method: call.method,
-    headers: { ...call.headers },
+    headers: call.headers,
     body: call.body,
     // Our own deadline covers these where they are no shorter, and waits for what has come already.
     headersTimeout: call.headersMs < call.timeoutMs ? call.headersMs : 0,
@@ -226,9 +224,10 @@ function askGate(gate: WriteGate | undefined): string | null {
 /** Lower-case names, the first value of each; cookies are nobody's business here. */
 function plainHeaders(raw: RawHeaders): HeaderMap {
   const plain: Record<string, string> = {}
-  for (const [name, value] of Object.entries(raw)) {
+  for (const [written, value] of Object.entries(raw)) {
+    const name = written.toLowerCase()
     const first = Array.isArray(value) ? value[0] : value
-    if (first !== undefined && name.toLowerCase() !== 'set-cookie') plain[name.toLowerCase()] = first
+    if (first !== undefined && name !== 'set-cookie') plain[name] = first
   }
   return plain
 }
