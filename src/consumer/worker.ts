@@ -105,6 +105,7 @@ function createLoop(options: WorkerOptions) {
   let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
   let mayHaveWork = true
+  let mayHaveReady = false
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let hasBegun = false
@@ -185,6 +186,7 @@ function createLoop(options: WorkerOptions) {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
     if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
+    if (mayHaveReady && freeSlots() > 0) return true
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
 
@@ -285,6 +287,7 @@ function createLoop(options: WorkerOptions) {
     const results = answers.waiting.slice()
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
+    const claimSlots = takesWork() && options.claimsReady ? Math.max(0, freeSlots()) : 0
     // What this turn records no longer takes a slot.
     const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
     let grantedAt: Instant = instantOf(clock)
@@ -302,7 +305,7 @@ function createLoop(options: WorkerOptions) {
       renewals: renewals.map(({ call }) => call),
       ...findings,
       claim: {
-        slots: takesWork() && options.claimsReady ? Math.max(0, freeSlots()) : 0,
+        slots: claimSlots,
         targets: claimTargets,
         prepare: options.prepare,
       },
@@ -315,6 +318,7 @@ function createLoop(options: WorkerOptions) {
     answers.settled(results.length)
     checks.recorded(findings, result.reconciled)
     mayHaveWork ||= result.more
+    if (claimSlots > 0) mayHaveReady = result.moreReady
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
     running.lose(result.lost)

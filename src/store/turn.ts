@@ -121,6 +121,8 @@ export interface TurnResult {
   readonly tracked: readonly SettledRow[]
   /** Earliest instant at which this worker has something to do without being told; null: never. */
   readonly nextDueAt: number | null
-  /** Something was left for another turn right away (bounded promotion, expiry or claims). */
+  /** Something was left for another turn right away (bounded promotion or expiry). */
   readonly more: boolean
+  /** The claim ended at its bound: the next free slot may find a request ready. */
+  readonly moreReady: boolean
 }

@@ -50,6 +50,15 @@ test('with concurrency 1 the calls go out one by one, by priority, due time and 
   expect(called).toEqual(order)
 })
 
+test('no turn is made for a queue that has no free slot', async () => {
+  const once = await open()
+  await once.enqueueMany(Array.from({ length: 20 }, () => ({ target: 'renders', payload: { n: fresh() } })))
+  const worker = once.startWorker({ ...DRAIN, concurrency: 1 })
+  await worker.done
+  // One before the first answer, and one with each.
+  expect(worker.counters().turns).toBe(21)
+})
+
 test('a worker whose event loop was blocked beyond its lease does not write; another makes the one call', async () => {
   const path = join(tempDir(), 'jobs.db')
   const blocked = await open({}, path)

@@ -57,7 +57,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     toTrack,
     // With no slot left to ask about rows, these are no reason to wake: the end of a lookup is.
     nextDueAt: earliest(nextDueAt(sql), isFull ? null : nextCheckAt(sql, served), nextTokenAt),
-    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || claimed.more,
+    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN,
+    moreReady: claimed.more,
   }
 }
 
