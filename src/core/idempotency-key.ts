@@ -1,6 +1,6 @@
 // The key under which an API knows a request. It never holds the request id: a store rebuilt from the same
 // inputs under the same namespace must come to the same keys.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 export interface KeyForm {
   readonly kind: 'uuid' | 'hex' | 'sf-string'
@@ -20,9 +20,9 @@ export interface KeyInput {
  * header's) have the shape of RFC 9562 version 4, which the strictest validators take; the bits are SHA-256's.
  */
 export function deriveKey(input: KeyInput, form: KeyForm): string {
-  const digest = createHash('sha256')
-    .update(`onceish-key-v1\0${JSON.stringify([input.namespace, input.target, input.logicalHash, input.generation])}`)
-    .digest()
+  const { namespace, target, logicalHash, generation } = input
+  const text = `onceish-key-v1\0${JSON.stringify([namespace, target, logicalHash, generation])}`
+  const digest = hash('sha256', text, 'buffer')
   return form.kind === 'hex' ? digest.toString('hex').slice(0, form.length) : uuidOf(digest)
 }
 
