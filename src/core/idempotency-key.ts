@@ -20,13 +20,16 @@ export interface KeyInput {
  * header's) have the shape of RFC 9562 version 4, which the strictest validators take; the bits are SHA-256's.
  */
 export function deriveKey(input: KeyInput, form: KeyForm): string {
-  const parts = JSON.stringify([input.namespace, input.target, input.logicalHash, input.generation])
-  const digest = hash('sha256', `onceish-key-v1\0${parts}`, 'hex')
-  return form.kind === 'hex' ? digest.slice(0, form.length) : uuidOf(digest)
+  const { namespace, target, logicalHash, generation } = input
+  const text = `onceish-key-v1\0${JSON.stringify([namespace, target, logicalHash, generation])}`
+  const digest = hash('sha256', text, 'buffer')
+  return form.kind === 'hex' ? digest.toString('hex').slice(0, form.length) : uuidOf(digest)
 }
 
-/** Version 4 in the 13th digit, the variant in the upper bits of the 17th. */
-function uuidOf(hex: string): string {
-  const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16)
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
+function uuidOf(digest: Buffer): string {
+  const bytes = Buffer.from(digest.subarray(0, 16))
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
 }

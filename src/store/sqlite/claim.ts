@@ -8,21 +8,27 @@ import { dead } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
-import { freeze, fromTaskState, logicalHashOf, type TaskStateRow, thaw } from './rows.ts'
-import { applyTransition, askedSoFar, currentTaskState, type RequestRow, toClaimable } from './transitions.ts'
+import { freeze, fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw } from './rows.ts'
+import { applyTransition, askedSoFar, currentTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** Requests that cannot be rendered fill no slot; this many of them end in one turn. */
 const DEATHS_A_TURN = 100
 
-interface ClaimableRow extends RequestRow {
-  state: TaskState['state'] | null
-  version: number | null
-  attempt: number | null
-  idempotency_key: string | null
-  target_version: string | null
-  frozen: string | null
-}
+/** As the statement lists them; of a request that was never claimed, everything from `state` on is null. */
+type ClaimableCells = [
+  logicalHash: StoredHash,
+  priority: number,
+  generation: number,
+  createdAt: number,
+  payload: string,
+  state: TaskState['state'] | null,
+  version: number | null,
+  attempt: number | null,
+  key: string | null,
+  targetVersion: string | null,
+  frozen: string | null,
+]
 
 export interface Claimed {
   readonly calls: readonly ClaimedCall[]
@@ -34,9 +40,10 @@ export interface Claimed {
 export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const calls: ClaimedCall[] = []
   const dead: SettledRow[] = []
+  let head: Head | null = null
   while (calls.length < slots && dead.length < DEATHS_A_TURN) {
-    const head = lanes.nextHead(slots - calls.length)
-    if (head === null) return { calls, dead, more: false }
+    head = lanes.nextHead(slots - calls.length)
+    if (head === null) break
     const claimed = claimOne(turn, head)
     if ('outcome' in claimed) dead.push(claimed)
     else {
@@ -44,67 +51,63 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
       calls.push(claimed)
     }
   }
-  return { calls, dead, more: slots > 0 }
+  // What ended without a call has left the queue by itself.
+  const left = lanes.dequeue()
+  invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
+  return { calls, dead, more: head !== null }
 }
 
 function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { sql, input, word, owner, steadyAt } = turn
-  const row = sql.claimable.get(head.request_id) as ClaimableRow | undefined
-  invariant(row !== undefined, `request ${head.request_id} is in the queue and not there`)
-  invariant(row.state === null || row.state === 'queued', `request ${head.request_id} is in the queue and ${row.state}`)
-  sql.deleteReady.run(head.target, head.rank, head.due_at, head.request_id)
-  const preparation = prepare(turn, row)
-  if (preparation.kind === 'dead') return endUnprepared(turn, row, preparation)
-  const nonce = newNonce()
+  const { request_id: requestId, target } = head
+  const row = sql.claimable.get(requestId) as ClaimableCells | undefined
+  invariant(row !== undefined, `request ${requestId} is in the queue and not there`)
+  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, ...frozenBefore] = row
+  invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
+  const request = { requestId, target, payload, logicalHash: logicalHashOf(storedHash), priority, generation }
+  const preparation = thawed(payload, frozenBefore) ?? input.claim.prepare(request)
+  if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
+  const { key, call: prepared, targetVersion } = preparation
+  const nonce = turn.newNonce()
   const leaseUntil = word.now + input.leaseMs
-  const attempt = (row.attempt ?? 0) + 1
-  const frozen = freeze(preparation.call, row.payload)
-  if (row.state === null) {
+  const attempt = (lastAttempt ?? 0) + 1
+  const frozen = freeze(prepared, payload)
+  if (state === null) {
     sql.insertInvoking.run(
-      row.request_id, row.target, preparation.targetVersion, row.logical_hash, row.priority, nonce, row.generation,
-      preparation.key, owner, leaseUntil, steadyAt, frozen, row.created_at, word.now,
+      requestId, target, targetVersion, storedHash, priority, nonce, generation, key, owner, leaseUntil, steadyAt, frozen,
+      createdAt, word.now,
     ) // biome-ignore format: the order is the statement's
   } else {
     const { changes } = sql.claimQueued.run(
-      preparation.targetVersion, row.priority, nonce, row.generation, preparation.key, owner, leaseUntil, steadyAt,
-      frozen, word.now, row.request_id, row.version,
+      targetVersion, priority, nonce, generation, key, owner, leaseUntil, steadyAt, frozen, word.now, requestId, version,
     ) // biome-ignore format: the order is the statement's
-    invariant(changes === 1, `request ${row.request_id} changed inside a transaction`)
+    invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   }
-  return {
-    requestId: row.request_id,
-    target: row.target,
-    targetVersion: preparation.targetVersion,
-    attempt,
-    nonce,
-    key: preparation.key,
-    generation: row.generation,
-    logicalHash: logicalHashOf(row.logical_hash),
-    priority: row.priority,
-    payload: row.payload,
-    prepared: preparation.call,
-    leaseUntil,
-    writeWithinMs: null,
-    description: row.frozen === null ? null : descriptionOf(sql, row.target, preparation.targetVersion),
-  }
+  const description = isFrozen(frozenBefore) ? descriptionOf(sql, target, targetVersion) : null
+  const fence = { attempt, nonce, leaseUntil, writeWithinMs: null }
+  return { ...request, ...fence, targetVersion, key, prepared, description }
 }
 
-/** A call that a person sent back under its key keeps its bytes; every other is rendered now. */
-function prepare(turn: Turn, row: ClaimableRow): Preparation {
-  if (row.frozen !== null && row.target_version !== null) {
-    const call = thaw(row.frozen, row.payload)
-    return { kind: 'prepared', key: row.idempotency_key, call, targetVersion: row.target_version }
-  }
-  return turn.input.claim.prepare(toClaimable(row))
+type FrozenBefore = [key: string | null, targetVersion: string | null, frozen: string | null]
+
+function isFrozen(before: FrozenBefore): before is [string | null, string, string] {
+  return before[1] !== null && before[2] !== null
+}
+
+/** A call that a person sent back under its key keeps its bytes; every other (null) is rendered now. */
+function thawed(payload: string, before: FrozenBefore): (Preparation & { kind: 'prepared' }) | null {
+  if (!isFrozen(before)) return null
+  const [key, targetVersion, frozen] = before
+  return { kind: 'prepared', key, call: thaw(frozen, payload), targetVersion }
 }
 
 /** The payload does not fit the description: dead at once, surely without a call. */
-function endUnprepared(turn: Turn, row: RequestRow, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
+function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
-  const state = currentTaskState(turn.sql, row.request_id, turn.word.now)
-  invariant(state !== null, `request ${row.request_id} is not there`)
+  const state = currentTaskState(turn.sql, id, turn.word.now)
+  invariant(state !== null, `request ${id} is not there`)
   const next = applyTransition(turn.sql, state, dead(evidence, reason, state.attempts), turn.word)
-  invariant(next !== null, `request ${row.request_id} changed inside a transaction`)
+  invariant(next !== null, `request ${id} changed inside a transaction`)
   const { requestId, target, attempt } = next
   return { requestId, target, attempt, state: 'dead', outcome: 'rejected', reason, applied: true }
 }
@@ -130,7 +133,7 @@ export function claimUnknown(
     version: row.version + 1,
     attempt: row.attempt + 1,
     doubtfulAttempts: [...(decision.patch.doubtfulAttempts ?? row.doubtfulAttempts), row.attempt + 1],
-    nonce: newNonce(),
+    nonce: turn.newNonce(),
     isEndObserved: false,
     reason: decision.reason,
     leaseOwner: owner,
@@ -184,6 +187,23 @@ export function claimUnknown(
   }
 }
 
+const NONCE_BYTES = 8
+const NONCES_AT_ONCE = 64
+
 export function newNonce(): string {
-  return randomBytes(8).toString('hex')
+  return randomBytes(NONCE_BYTES).toString('hex')
+}
+
+/** Random bytes cost as much for many nonces as for one. */
+export function drawNonces(): () => string {
+  let bytes = Buffer.alloc(0)
+  let at = 0
+  return () => {
+    if (at === bytes.length) {
+      bytes = randomBytes(NONCE_BYTES * NONCES_AT_ONCE)
+      at = 0
+    }
+    at += NONCE_BYTES
+    return bytes.toString('hex', at - NONCE_BYTES, at)
+  }
 }

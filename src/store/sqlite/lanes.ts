@@ -21,8 +21,12 @@ interface Lane {
   readonly open: number
   taken: number
   heads: Head[]
+  /** The last that was read ahead. */
   last: Head | null
   isDrained: boolean
+  /** The last head that was taken off it, and the highest id of all that were. */
+  through: Head | null
+  highestId: number
 }
 
 export interface Lanes {
@@ -30,6 +34,8 @@ export interface Lanes {
   take(target: string): 'target_paused' | 'limited' | null
   /** The next request in claim order over all open lanes, taken off its lane; `wanted` bounds the reading ahead. */
   nextHead(wanted: number): Head | null
+  /** Deletes what was taken from the queue. @returns how many of them still were there. */
+  dequeue(): number
   /** @returns when the first lane that its rate has closed opens again; null where none is. */
   charge(): number | null
 }
@@ -44,7 +50,7 @@ export function openLanes(turn: Turn): Lanes {
       const free = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (sql.invokingOf.get(name) as number)
       const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
       const lane = { target: name, rate, bucket, isPaused: paused.has(name), open }
-      return [name, { ...lane, taken: 0, heads: [], last: null, isDrained: false }]
+      return [name, { ...lane, taken: 0, heads: [], last: null, isDrained: false, through: null, highestId: 0 }]
     }),
   )
   return {
@@ -56,6 +62,7 @@ export function openLanes(turn: Turn): Lanes {
       return null
     },
     nextHead: (wanted) => takeHead(sql, lanes, wanted),
+    dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
     charge: () => charge(sql, lanes.values()),
   }
 }
@@ -74,7 +81,17 @@ function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: num
     const head = lane.heads[0]
     if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
   }
-  return best?.heads.shift() ?? null
+  const head = best?.heads.shift()
+  if (best === null || head === undefined) return null
+  best.through = head
+  best.highestId = Math.max(best.highestId, head.request_id)
+  return head
+}
+
+/** Heads leave in the order of the index, so what was taken is all that stands before the last of them. */
+function deleteTaken(sql: Statements, { target, through, highestId }: Lane): number {
+  if (through === null) return 0
+  return sql.deleteReadyThrough.run(target, through.rank, through.due_at, through.request_id, highestId).changes
 }
 
 function readAhead(sql: Statements, lane: Lane, chunk: number): void {

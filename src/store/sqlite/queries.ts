@@ -16,7 +16,7 @@ import type {
 } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
-import { OVERVIEW_COLUMNS, type Statements } from './statements.ts'
+import { NEEDS_ATTENTION, OVERVIEW_COLUMNS, type Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
 
 interface OverviewRow {
@@ -210,7 +210,7 @@ const SOURCES = {
     LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
 }
 
-/** States that an index keeps in the order of ids; said again, so that it is used. */
+/** States that an index keeps in the order of ids. */
 const ATTENTION = ['unknown', 'held', 'dead', 'canceled']
 
 export function listRequests(db: Connection, filter: RequestFilter): RequestView[] {
@@ -221,7 +221,7 @@ export function listRequests(db: Connection, filter: RequestFilter): RequestView
   const id = isStored ? 'task_state.request_id' : 'COALESCE(requests.request_id, task_state.request_id)'
   const where = [`${id} > :after`]
   if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
-  if (ATTENTION.includes(filter.state ?? '')) where.push(`task_state.state IN ('${ATTENTION.join("', '")}')`)
+  if (ATTENTION.includes(filter.state ?? '')) where.push(NEEDS_ATTENTION)
   if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.

@@ -13,11 +13,16 @@ const ASSIGNMENTS = TASK_STATE_COLUMNS.filter((name) => name !== 'request_id').m
 
 interface Text {
   readonly text: string
-  /** The first column only. */
-  readonly isValue: boolean
+  /** What comes back: an object, the first column alone, or all columns as a list (half the cost of an object). */
+  readonly gives: 'row' | 'value' | 'cells'
 }
-const row = (text: string): Text => ({ text, isValue: false })
-const value = (text: string): Text => ({ text, isValue: true })
+const row = (text: string): Text => ({ text, gives: 'row' })
+const value = (text: string): Text => ({ text, gives: 'value' })
+const cells = (text: string): Text => ({ text, gives: 'cells' })
+
+/** Says word for word what the index `task_state_attention` holds, so that it is used. */
+export const NEEDS_ATTENTION = `(task_state.state = 'unknown' OR task_state.state = 'held' OR task_state.state = 'dead'
+  OR task_state.state = 'canceled') = 1`
 
 export const OVERVIEW_COLUMNS = `
   COALESCE(requests.request_id, task_state.request_id) AS request_id,
@@ -92,6 +97,7 @@ export const SQL = {
   findHash: row('SELECT request_id, payload_hash FROM logical_hashes WHERE hash = ?'),
   freeHashIfOwned: row('UPDATE logical_hashes SET request_id = NULL WHERE hash = ? AND request_id = ?'),
   raiseGeneration: value('UPDATE logical_hashes SET generation = generation + 1 WHERE hash = ? RETURNING generation'),
+  deleteRequest: row('DELETE FROM requests WHERE request_id = ?'),
   setRequestGeneration: row('UPDATE requests SET generation = ? WHERE request_id = ?'),
 
   // queue
@@ -110,10 +116,16 @@ export const SQL = {
      ORDER BY rank, due_at, request_id LIMIT +?`,
   ),
 
+  // What a turn has claimed, off the lane's head at once. Whoever enqueues meanwhile gets a higher id than any that was there.
+  deleteReadyThrough: row(
+    `DELETE FROM ready WHERE target = ? AND (rank, due_at, request_id) <= (?, ?, ?) AND request_id <= ?`,
+  ),
+
   // claim
-  claimable: row(
-    `SELECT requests.*, task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key,
-       task_state.target_version, task_state.frozen
+  claimable: cells(
+    `SELECT requests.logical_hash, requests.priority, requests.generation, requests.created_at, requests.payload,
+       task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key, task_state.target_version,
+       task_state.frozen
      FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
      WHERE requests.request_id = ?`,
   ),
@@ -140,7 +152,9 @@ export const SQL = {
        ended_at = ?, next_check_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
      WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
   ),
-  deleteRequest: row('DELETE FROM requests WHERE request_id = ? RETURNING dedupe, logical_hash, target'),
+  // RETURNING fills a temporary table, which only a hash that is to be freed is worth.
+  deleteUnlessLive: row(`DELETE FROM requests WHERE request_id = ? AND dedupe <> 'live'`),
+  deleteLive: row('DELETE FROM requests WHERE request_id = ? RETURNING logical_hash, target'),
   taskState: row('SELECT * FROM task_state WHERE request_id = ?'),
   saveIfVersion: row(
     `UPDATE task_state SET ${ASSIGNMENTS.join(', ')} WHERE request_id = :request_id AND version = :seen_version AND state = :seen_state`,
@@ -289,7 +303,7 @@ export const SQL = {
     `SELECT * FROM (SELECT * FROM task_state INDEXED BY task_state_invoking
        WHERE state = 'invoking' ORDER BY lease_until LIMIT +:limit)
      UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state = 'unknown' ORDER BY next_check_at LIMIT +:limit)
-     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state IN ('unknown', 'held', 'dead', 'canceled')
+     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE ${NEEDS_ATTENTION}
        AND state = 'held' LIMIT +:limit)`,
   ),
   countStates: row(
@@ -344,10 +358,11 @@ export function prepareOnly<Name extends keyof Statements>(
   names: readonly Name[],
 ): Pick<Statements, Name> {
   const prepared = names.map((name) => {
-    const { text, isValue } = SQL[name]
+    const { text, gives } = SQL[name]
     // A caller's connection may have been set to BigInts.
     const statement = db.prepare(text).safeIntegers(false)
-    return [name, isValue ? statement.pluck() : statement]
+    if (gives === 'cells') return [name, statement.raw()]
+    return [name, gives === 'value' ? statement.pluck() : statement]
   })
   return Object.fromEntries(prepared) as Pick<Statements, Name>
 }

@@ -50,11 +50,10 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
 
 /** Work is owed no more. A `live` hash is free from here on; its generation counter stays. */
 export function deleteRequest(sql: Statements, requestId: number): void {
-  const gone = sql.deleteRequest.get(requestId) as
-    | { dedupe: string; logical_hash: StoredHash; target: string }
-    | undefined
-  if (gone?.dedupe === 'live')
-    sql.freeHashIfOwned.run(ledgerHashOf(gone.target, logicalHashOf(gone.logical_hash)), requestId)
+  if (sql.deleteUnlessLive.run(requestId).changes > 0) return
+  const live = sql.deleteLive.get(requestId) as { logical_hash: StoredHash; target: string } | undefined
+  if (live !== undefined)
+    sql.freeHashIfOwned.run(ledgerHashOf(live.target, logicalHashOf(live.logical_hash)), requestId)
 }
 
 /** A row that was never claimed has no `task_state` yet: version 0 stands for it, and its first transition writes it. */

@@ -12,6 +12,7 @@ export interface Turn {
   readonly highWaterAt: number
   /** Steady time in this transaction. */
   readonly steadyAt: number
+  readonly newNonce: () => string
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {
