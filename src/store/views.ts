@@ -74,7 +74,7 @@ export interface RequestDetail extends RequestView {
   readonly dedupe: Dedupe | null
   readonly taskState: TaskState | null
   /** The frozen call, while the request is in doubt. */
-  readonly prepared: PreparedCall | null
+  readonly prepared: (PreparedCall & { readonly fingerprint: string }) | null
   readonly events: readonly EventView[]
   /** The whole story, the plain success included. */
   readonly timeLine: readonly TimeLineEntry[]

@@ -134,7 +134,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
     claim: {
       slots: 1,
       targets: [{ name: 'messages', policy: OPAQUE }],
-      prepare: () => ({ kind: 'prepared', key: null, targetVersion: 'v', call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: '', fingerprint: '', account: null } }),
+      prepare: () => ({ kind: 'prepared', key: null, targetVersion: 'v', call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: '', account: null } }),
     },
   }) // biome-ignore format: one turn of a worker that is gone
   await store.close()

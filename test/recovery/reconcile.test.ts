@@ -55,7 +55,6 @@ function world(
     url: 'http://127.0.0.1/',
     headers: {},
     body: null,
-    fingerprint: 'f',
     account: null,
   }
   return {

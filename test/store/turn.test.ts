@@ -512,7 +512,7 @@ test('requests that cannot be rendered end a bounded number a turn, and are told
   const first = await world.turn({ claim })
   expect(first.settled).toHaveLength(100)
   expect(first.settled[0]).toMatchObject({ state: 'dead', reason: 'render_failed' })
-  expect(first.more).toBe(true)
+  expect(first.moreReady).toBe(true)
   expect((await world.turn({ claim })).settled).toHaveLength(50)
 })
 

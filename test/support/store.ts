@@ -100,7 +100,6 @@ export async function openWorld(
               url: 'http://127.0.0.1/',
               headers: {},
               body: request.payload,
-              fingerprint: 'f',
               account: null,
             },
             targetVersion: 'v1',

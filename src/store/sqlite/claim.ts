@@ -1,8 +1,10 @@
 // Claiming: a request leaves the queue and its `invoking` row is written, with the call frozen, in one transaction.
 // Order: priority descending, then due time, then request id, over all open lanes.
+
 import { randomBytes } from 'node:crypto'
 import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
+import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { ReconciliationDecision } from '../../core/reconciliation.ts'
 import { dead } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
@@ -126,6 +128,7 @@ export function claimUnknown(
     stored.frozen !== null && payload !== undefined,
     `request ${row.requestId} is in doubt without its frozen call`,
   )
+  const prepared = thaw(stored.frozen, payload)
   const next: TaskState = {
     ...row,
     ...decision.patch,
@@ -163,7 +166,7 @@ export function claimUnknown(
       call: {
         claimedAt: word.now,
         key: row.idempotencyKey,
-        fingerprint: thaw(stored.frozen, payload).fingerprint,
+        fingerprint: fingerprintOf(prepared),
         leaseOwner: owner,
       },
       ...(decision.how === 'recall' && { evidence: decision.patch.evidence }),
@@ -180,7 +183,7 @@ export function claimUnknown(
     logicalHash: row.logicalHash,
     priority: row.priority,
     payload,
-    prepared: thaw(stored.frozen, payload),
+    prepared,
     leaseUntil: next.leaseUntil as number,
     writeWithinMs,
     description: descriptionOf(sql, row.target, row.targetVersion),

@@ -1,5 +1,7 @@
 // What people ask: reads only, bounded, in the words of the store interface.
+
 import type { Evidence } from '../../core/outcome.ts'
+import { fingerprintOf } from '../../core/prepared-call.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
@@ -125,7 +127,8 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
   const stored = sql.taskState.get(requestId) as TaskStateRow | undefined
   const request = sql.request.get(requestId) as RequestRow | undefined
   const payload = request?.payload ?? (sql.keptPayload.get(requestId) as string | undefined)
-  const prepared = stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? '')
+  const call = stored === undefined || stored.frozen === null ? null : thaw(stored.frozen, request?.payload ?? '')
+  const prepared = call === null ? null : { ...call, fingerprint: fingerprintOf(call) }
   const taskState = stored === undefined ? null : toTaskState(stored)
   const events = (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent)
   const { highWaterAt, clockAheadMs } = readFacts(sql)

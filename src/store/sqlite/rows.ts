@@ -131,20 +131,15 @@ export function fromTaskState(row: TaskState): Omit<TaskStateRow, 'frozen'> {
 
 /** A body that is the payload's own text is not stored twice: `true` stands for it. */
 type FrozenBody = string | null | true
+type FrozenHead = [method: string, url: string, headers: Record<string, string>, body: FrozenBody]
 
 export function freeze(call: PreparedCall, payload: string): string {
   const body: FrozenBody = call.body === payload ? true : call.body
-  return JSON.stringify([call.method, call.url, call.headers, body, call.fingerprint, call.account])
+  return JSON.stringify([call.method, call.url, call.headers, body, call.account])
 }
 
+/** Older rows have the call's fingerprint before the account. */
 export function thaw(frozen: string, payload: string): PreparedCall {
-  const [method, url, headers, body, fingerprint, account] = JSON.parse(frozen) as [
-    string,
-    string,
-    Record<string, string>,
-    FrozenBody,
-    string,
-    string | null,
-  ]
-  return { method, url, headers, body: body === true ? payload : body, fingerprint, account }
+  const [method, url, headers, body, ...rest] = JSON.parse(frozen) as [...FrozenHead, ...(string | null)[]]
+  return { method, url, headers, body: body === true ? payload : body, account: rest.at(-1) ?? null }
 }

@@ -162,8 +162,6 @@ export const SQL = {
   insertTaskState: row(
     `INSERT INTO task_state (${TASK_STATE_COLUMNS.join(', ')}) VALUES (${TASK_STATE_COLUMNS.map((name) => `:${name}`).join(', ')})`,
   ),
-  // The fifth word of a frozen call, as `freeze` writes it.
-  fingerprint: value(`SELECT json_extract(frozen, '$[4]') FROM task_state WHERE request_id = ?`),
   setFrozen: row('UPDATE task_state SET frozen = ? WHERE request_id = ?'),
   // A lease that has run out is nobody's any more, although nobody has said so yet.
   renewIfHeld: row(

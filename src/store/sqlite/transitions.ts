@@ -1,11 +1,13 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
+
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
+import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
-import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, toTaskState } from './rows.ts'
+import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
 export interface Word {
@@ -181,7 +183,9 @@ function withContext(sql: Statements, row: TaskState, next: TaskState, event: Ev
 }
 
 function callFacts(sql: Statements, row: TaskState): CallOnRecord {
-  const fingerprint = (sql.fingerprint.get(row.requestId) as string | null | undefined) ?? null
+  const frozen = sql.frozen.get(row.requestId) as string | null | undefined
+  const payload = sql.payload.get(row.requestId) as string | undefined
+  const fingerprint = frozen && payload !== undefined ? fingerprintOf(thaw(frozen, payload)) : null
   // The claim is the last that has changed a row whose call runs.
   return { claimedAt: row.updatedAt, key: row.idempotencyKey, fingerprint, leaseOwner: row.leaseOwner }
 }

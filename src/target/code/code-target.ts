@@ -55,12 +55,9 @@ class InCodeTarget implements Target {
     return idempotency === null ? null : deriveKey({ ...input, target: this.name }, idempotency.format)
   }
 
-  prepare({ payload, key }: PrepareInput): PreparedCall {
-    const url = `code:${this.name}`
-    const fingerprint = createHash('sha256')
-      .update(JSON.stringify([url, key, payload]))
-      .digest('hex')
-    return { method: 'code', url, headers: {}, body: payload, fingerprint, account: this.#definition.care.account }
+  prepare({ payload }: PrepareInput): PreparedCall {
+    const { account } = this.#definition.care
+    return { method: 'code', url: `code:${this.name}`, headers: {}, body: payload, account }
   }
 
   async invoke(_prepared: PreparedCall, { input, gate, onWritten, onLate, signal }: InvokeOptions): Promise<Outcome> {

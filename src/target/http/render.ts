@@ -1,6 +1,6 @@
 // From a description and a payload to the bytes of a call. What is rendered here is frozen with the first attempt, so
 // nothing of it may hold a secret: headers that read $env are rendered apart, anew at each call, and never stored.
-import { createHmac, hash } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { Environment } from '../../config/environment.ts'
 import {
   type CompiledTemplate,
@@ -130,7 +130,7 @@ export function freezeCall(
 ): PreparedCall {
   const headers = keyHeader === null ? rendered.headers : { ...rendered.headers, [keyHeader.name]: keyHeader.value }
   const { method, url, body } = rendered
-  return { method, url, headers, body, fingerprint: fingerprintOf({ method, url, headers, body }), account }
+  return { method, url, headers, body, account }
 }
 
 /**
@@ -205,11 +205,6 @@ function scalarText(value: unknown): string | null {
 function kindOf(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
-}
-
-function fingerprintOf({ method, url, headers, body }: RenderedCall): string {
-  const sorted = Object.entries(headers).sort(([a], [b]) => (a < b ? -1 : 1))
-  return hash('sha256', JSON.stringify([method, url, sorted, body]), 'hex')
 }
 
 function attempt<T>(call: CompiledCall, part: string, evaluate: () => T): T {
