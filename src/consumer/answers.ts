@@ -32,6 +32,8 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
   let waiting: AttemptResult[] = []
   let spilled = 0
   let taken: SpilledFile[] = []
+  /** Of those that wait, the first so many hold all that was taken over. */
+  let takenWithin = 0
   const broken = new Set<string>()
 
   /**
@@ -59,8 +61,9 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
       if (mine.length === 0) attempt('removing a spill', () => removeSpill({ ...file, unreadable: left }))
       else taken.push({ ...file, unreadable: left })
       counters.answersReadBack += mine.length
-      waiting.push(...mine)
+      waiting = [...waiting, ...mine]
     }
+    takenWithin = waiting.length
   }
 
   return {
@@ -75,6 +78,8 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
       const isOwnOver = place !== null && spilled > 0 && count >= spilled
       if (isOwnOver) attempt('clearing the spill', () => clearSpill(place))
       spilled = Math.max(0, spilled - count)
+      takenWithin = Math.max(0, takenWithin - count)
+      if (takenWithin > 0) return
       for (const file of taken) attempt('removing a spill', () => removeSpill(file))
       taken = []
     },

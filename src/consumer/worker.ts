@@ -68,6 +68,8 @@ export interface Worker {
 const SPILL_SCAN_MS = 30_000
 const MAX_CHECKS = 16
 const SAVE_WITHIN_MS = 500
+/** Of answers and of claims in one turn, so that neither the event loop nor the lock is held for long: about 4 ms. */
+const MOST_A_TURN = 64
 
 export function startWorker(options: WorkerOptions): Worker {
   const loop = createLoop(options)
@@ -284,10 +286,10 @@ function createLoop(options: WorkerOptions) {
   }
 
   async function turn(): Promise<void> {
-    const results = answers.waiting.slice()
+    const results = answers.waiting.slice(0, MOST_A_TURN)
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
-    const claimSlots = takesWork() && options.claimsReady ? Math.max(0, freeSlots()) : 0
+    const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, freeSlots())) : 0
     // What this turn records no longer takes a slot.
     const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
     let grantedAt: Instant = instantOf(clock)

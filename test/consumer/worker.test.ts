@@ -59,6 +59,25 @@ test('no turn is made for a queue that has no free slot', async () => {
   expect(worker.counters().turns).toBe(21)
 })
 
+test('however many slots there are, a turn claims and settles a bounded number', async () => {
+  const once = await open()
+  await once.enqueueMany(Array.from({ length: 300 }, () => ({ target: 'renders', payload: { n: fresh() } })))
+  const [claimed, settled] = [[0], [0]]
+  const worker = once.startWorker({
+    ...DRAIN,
+    concurrency: 300,
+    onProgress: ({ calls, settled: { submitted = 0 } }) => {
+      claimed.push(calls)
+      settled.push(submitted)
+    },
+  })
+  await worker.done
+  const largest = (counts: number[]) => Math.max(...counts.slice(1).map((count, i) => count - (counts[i] ?? 0)))
+  expect(claimed.at(-1)).toBe(300)
+  expect(largest(claimed)).toBeLessThanOrEqual(64)
+  expect(largest(settled)).toBeLessThanOrEqual(64)
+})
+
 test('a worker whose event loop was blocked beyond its lease does not write; another makes the one call', async () => {
   const path = join(tempDir(), 'jobs.db')
   const blocked = await open({}, path)
