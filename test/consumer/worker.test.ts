@@ -1,10 +1,11 @@
 import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { z } from 'zod'
 import { writeSpill } from '../../src/consumer/spill.ts'
 import { steadyTime, systemClock } from '../../src/core/clock.ts'
 import { OnceishError } from '../../src/core/errors.ts'
-import { type Onceish, openOnceish } from '../../src/index.ts'
+import { defineTarget, type Onceish, openOnceish } from '../../src/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
@@ -50,9 +51,23 @@ test('with concurrency 1 the calls go out one by one, by priority, due time and 
   expect(called).toEqual(order)
 })
 
+/** Its calls are over at once, on a machine however busy. */
+async function openInstant() {
+  const target = defineTarget({
+    name: 'instant',
+    version: '1',
+    invoke: async ({ key }) => ({ kind: 'accepted', taskId: key ?? '' }),
+    payload: z.object({ n: z.number() }),
+    policy: { idempotency: { rememberedFor: '1h', margin: '5m' } },
+  })
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target] })
+  onTestFinished(() => once.close())
+  return once
+}
+
 test('no turn is made for a queue that has no free slot', async () => {
-  const once = await open()
-  await once.enqueueMany(Array.from({ length: 20 }, () => ({ target: 'renders', payload: { n: fresh() } })))
+  const once = await openInstant()
+  await once.enqueueMany(Array.from({ length: 20 }, (_, n) => ({ target: 'instant', payload: { n } })))
   const worker = once.startWorker({ ...DRAIN, concurrency: 1 })
   await worker.done
   // One before the first answer, and one with each.
@@ -60,8 +75,8 @@ test('no turn is made for a queue that has no free slot', async () => {
 })
 
 test('however many slots there are, a turn claims and settles a bounded number', async () => {
-  const once = await open()
-  await once.enqueueMany(Array.from({ length: 300 }, () => ({ target: 'renders', payload: { n: fresh() } })))
+  const once = await openInstant()
+  await once.enqueueMany(Array.from({ length: 300 }, (_, n) => ({ target: 'instant', payload: { n } })))
   const [claimed, settled] = [[0], [0]]
   const worker = once.startWorker({
     ...DRAIN,
