@@ -31,8 +31,7 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
   const { SILENT } = await loadModule<typeof import('../../src/core/log.ts')>('core/log.js')
   const { enqueueMany } = await loadModule<typeof import('../../src/producer/enqueue.ts')>('producer/enqueue.js')
   const { openStore } = await loadModule<typeof import('../../src/store/open-store.ts')>('store/open-store.js')
-  const { createTargetRegistry } =
-    await loadModule<typeof import('../../src/target/registry.ts')>('target/registry.js')
+  const { createTargetRegistry } = await loadModule<typeof import('../../src/target/registry.ts')>('target/registry.js')
 
   const now = () => systemClock.wallNow()
   const described = targets.map((name) => [name, describe()])
@@ -67,7 +66,10 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
   return {
     store,
     enqueue: async (requests) => {
-      const batch = Array.from({ length: requests }, () => ({ target: targets[0] as string, payload: payloadOf(++made) }))
+      const batch = Array.from({ length: requests }, () => ({
+        target: targets[0] as string,
+        payload: payloadOf(++made),
+      }))
       await enqueueMany(store, batch, rules, now)
     },
     turn: async (slots) => {

@@ -62,10 +62,11 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { request_id: requestId, target } = head
   const row = sql.claimable.get(requestId) as ClaimableCells | undefined
   invariant(row !== undefined, `request ${requestId} is in the queue and not there`)
-  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, ...frozenBefore] = row
+  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, , , frozenBefore] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
-  const request = { requestId, target, payload, logicalHash: logicalHashOf(storedHash), priority, generation }
-  const preparation = thawed(payload, frozenBefore) ?? input.claim.prepare(request)
+  const logicalHash = logicalHashOf(storedHash)
+  const request = { requestId, target, payload, logicalHash, priority, generation }
+  const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
   const { key, call: prepared, targetVersion } = preparation
   const nonce = turn.newNonce()
@@ -83,21 +84,28 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     ) // biome-ignore format: the order is the statement's
     invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   }
-  const description = isFrozen(frozenBefore) ? descriptionOf(sql, target, targetVersion) : null
-  const fence = { attempt, nonce, leaseUntil, writeWithinMs: null }
-  return { ...request, ...fence, targetVersion, key, prepared, description }
-}
-
-type FrozenBefore = [key: string | null, targetVersion: string | null, frozen: string | null]
-
-function isFrozen(before: FrozenBefore): before is [string | null, string, string] {
-  return before[1] !== null && before[2] !== null
+  return {
+    requestId,
+    target,
+    targetVersion,
+    attempt,
+    nonce,
+    key,
+    generation,
+    logicalHash,
+    priority,
+    payload,
+    prepared,
+    leaseUntil,
+    writeWithinMs: null,
+    description: frozenBefore === null ? null : descriptionOf(sql, target, targetVersion),
+  }
 }
 
 /** A call that a person sent back under its key keeps its bytes; every other (null) is rendered now. */
-function thawed(payload: string, before: FrozenBefore): (Preparation & { kind: 'prepared' }) | null {
-  if (!isFrozen(before)) return null
-  const [key, targetVersion, frozen] = before
+function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | null {
+  const [, , , , payload, , , , key, targetVersion, frozen] = row
+  if (frozen === null || targetVersion === null) return null
   return { kind: 'prepared', key, call: thaw(frozen, payload), targetVersion }
 }
 
