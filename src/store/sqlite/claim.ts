@@ -69,7 +69,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
   const { key, call: prepared, targetVersion } = preparation
-  const nonce = turn.newNonce()
+  const nonce = newNonce()
   const leaseUntil = word.now + input.leaseMs
   const attempt = (lastAttempt ?? 0) + 1
   const frozen = freeze(prepared, payload)
@@ -141,7 +141,7 @@ export function claimUnknown(
     version: row.version + 1,
     attempt: row.attempt + 1,
     doubtfulAttempts: [...(decision.patch.doubtfulAttempts ?? row.doubtfulAttempts), row.attempt + 1],
-    nonce: turn.newNonce(),
+    nonce: newNonce(),
     isEndObserved: false,
     reason: decision.reason,
     leaseOwner: owner,
@@ -196,22 +196,15 @@ export function claimUnknown(
 }
 
 const NONCE_BYTES = 8
-const NONCES_AT_ONCE = 64
+/** Random bytes cost as much for many nonces as for one. */
+let drawn = Buffer.alloc(0)
+let usedBytes = 0
 
 export function newNonce(): string {
-  return randomBytes(NONCE_BYTES).toString('hex')
-}
-
-/** Random bytes cost as much for many nonces as for one. */
-export function drawNonces(): () => string {
-  let bytes = Buffer.alloc(0)
-  let at = 0
-  return () => {
-    if (at === bytes.length) {
-      bytes = randomBytes(NONCE_BYTES * NONCES_AT_ONCE)
-      at = 0
-    }
-    at += NONCE_BYTES
-    return bytes.toString('hex', at - NONCE_BYTES, at)
+  if (usedBytes === drawn.length) {
+    drawn = randomBytes(NONCE_BYTES * 64)
+    usedBytes = 0
   }
+  usedBytes += NONCE_BYTES
+  return drawn.toString('hex', usedBytes - NONCE_BYTES, usedBytes)
 }
