@@ -545,7 +545,7 @@ test('a claim takes off the queue what it took and nothing else, in every lane',
   await world.store.close()
 })
 
-test('what code enqueues while it renders stays in the queue, however urgent it is', async () => {
+test('what is enqueued while a claim renders stays in the queue, however urgent it is', async () => {
   const world = await openWorld()
   await world.enqueue({ n: 1 })
   await world.enqueue({ n: 2 })
