@@ -6,17 +6,23 @@ import type { Claimable, Preparation } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
 
 export function createPrepare(registry: TargetRegistry, namespace: string, log: Log) {
-  return function prepare({ target: name, payload, ...request }: Claimable): Preparation {
+  return function prepare({
+    requestId,
+    target: name,
+    payload,
+    logicalHash,
+    priority,
+    generation,
+  }: Claimable): Preparation {
     const target = registry.get(name)
     invariant(target !== undefined, `target ${name} was claimed and is not described`)
-    const { logicalHash, generation } = request
+    const request = { requestId, logicalHash, generation, priority }
     try {
       const key = target.keyFor({ namespace, logicalHash, generation })
       const call = target.prepare({ payload, key, request })
       return { kind: 'prepared', key, call, targetVersion: target.version }
     } catch (error) {
-      if (!isOnceishError(error))
-        log.error({ err: error, requestId: request.requestId }, 'rendering failed unexpectedly')
+      if (!isOnceishError(error)) log.error({ err: error, requestId }, 'rendering failed unexpectedly')
       return { kind: 'dead', reason: 'render_failed', note: (error as Error).message }
     }
   }

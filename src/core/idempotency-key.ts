@@ -22,14 +22,12 @@ export interface KeyInput {
 export function deriveKey(input: KeyInput, form: KeyForm): string {
   const { namespace, target, logicalHash, generation } = input
   const text = `onceish-key-v1\0${JSON.stringify([namespace, target, logicalHash, generation])}`
-  const digest = hash('sha256', text, 'buffer')
-  return form.kind === 'hex' ? digest.toString('hex').slice(0, form.length) : uuidOf(digest)
+  const digest = hash('sha256', text, 'hex')
+  return form.kind === 'hex' ? digest.slice(0, form.length) : uuidOf(digest)
 }
 
-function uuidOf(digest: Buffer): string {
-  const bytes = Buffer.from(digest.subarray(0, 16))
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
-  const hex = bytes.toString('hex')
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+/** The version and two bits of the variant take the place of the digest's own. */
+function uuidOf(hex: string): string {
+  const variant = '89ab'.charAt(Number.parseInt(hex.charAt(16), 16) & 3)
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

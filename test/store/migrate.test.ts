@@ -109,6 +109,17 @@ test('and its work goes on: calls, dedupe, doubt and purge', async () => {
   await world.store.close()
 })
 
+test('ids go on where they were, also where every request has left', async () => {
+  const path = writeVersion1()
+  const db = new Database(path)
+  db.exec(`DELETE FROM requests; DELETE FROM ready; DELETE FROM waiting; DELETE FROM logical_hashes`)
+  db.exec(`UPDATE sqlite_sequence SET seq = 77 WHERE name = 'requests'`)
+  db.close()
+  const world = await openWorld({ path })
+  expect(await world.enqueue({ n: 'new' })).toMatchObject({ kind: 'inserted', requestId: 78 })
+  await world.store.close()
+})
+
 test('three that open it at once bring it up once', async () => {
   const path = writeVersion1()
   const stores = await Promise.all([1, 2, 3].map(() => openStore(path, { create: true, now: 1_000_000 })))

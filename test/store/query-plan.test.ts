@@ -50,6 +50,27 @@ test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async
   await world.store.close()
 })
 
+test.each([
+  'insertRequest',
+  'insertReady',
+  'insertInvoking',
+  'claimQueued',
+  'submitIfInvoking',
+  'saveIfVersion',
+  'deleteUnlessLive',
+  'deleteReadyThrough',
+] as const)('%s fills no temporary table, which costs more than what it writes', async (name) => {
+  const world = await openWorld()
+  const db = new Database(world.path)
+  const { text } = SQL[name]
+  const names = [...text.matchAll(/:([a-z]\w*)/g)].map(([, parameter = '']) => [parameter, 1])
+  const parameters = names.length > 0 ? [Object.fromEntries(names)] : [...text.matchAll(/\?/g)].map(() => 1)
+  const steps = db.prepare(`EXPLAIN ${text}`).all(...parameters) as { opcode: string }[]
+  expect(steps.map(({ opcode }) => opcode)).not.toContain('OpenEphemeral')
+  db.close()
+  await world.store.close()
+})
+
 test('a statement is planned once, not at each bind: a plus hides the value of its LIMIT from the planner', () => {
   for (const [name, { text }] of Object.entries(SQL)) expect(text, name).not.toMatch(/LIMIT\s+[?:@$]/)
 })

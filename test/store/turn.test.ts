@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
-import type { ClaimedCall } from '../../src/store/turn.ts'
+import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
 import {
   accepted,
   answer,
@@ -514,6 +514,71 @@ test('requests that cannot be rendered end a bounded number a turn, and are told
   expect(first.settled[0]).toMatchObject({ state: 'dead', reason: 'render_failed' })
   expect(first.moreReady).toBe(true)
   expect((await world.turn({ claim })).settled).toHaveLength(50)
+})
+
+test('a claim takes off the queue what it took and nothing else, in every lane', async () => {
+  const world = await openWorld()
+  const wished: readonly [string, number][] = [
+    ['keyed', 0],
+    ['opaque', 3],
+    ['keyed', 3],
+    ['keyed', 9],
+    ['opaque', 1],
+    ['keyed', 1],
+    ['lookup', -1],
+  ]
+  for (const [n, [target, priority]] of wished.entries()) await world.enqueue({ n }, { target, priority })
+  // The most urgent ones cannot be rendered: they leave the queue by themselves, between the ones that are called.
+  const prepare = (request: Claimable) => {
+    if (request.priority === 3) return { kind: 'dead', reason: 'render_failed', note: 'no such field' } as const
+    const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, fingerprint: 'f', account: null }
+    return { kind: 'prepared', key: null, call, targetVersion: 'v1' } as const
+  }
+  const targets = ['keyed', 'opaque', 'lookup'].map((name) => ({ name, policy: KEYED }))
+  const turn = await world.turn({ claim: { slots: 3, targets, prepare } })
+  expect(turn.calls.map(({ requestId }) => requestId)).toEqual([4, 5, 6])
+  expect(turn.settled.map(({ requestId, state }) => [requestId, state])).toEqual([
+    [2, 'dead'],
+    [3, 'dead'],
+  ])
+  expect(queued(world)).toEqual([1, 7])
+  await world.store.close()
+})
+
+test('what is enqueued while a claim renders stays in the queue, however urgent it is', async () => {
+  const world = await openWorld()
+  await world.enqueue({ n: 1 })
+  await world.enqueue({ n: 2 })
+  const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, fingerprint: 'f', account: null }
+  const enqueued: Promise<unknown>[] = []
+  const prepare = ({ requestId }: Claimable) => {
+    enqueued.push(world.enqueue({ by: requestId }, { priority: 9, dueAt: world.clock.now - 1000 }))
+    return { kind: 'prepared', key: null, call, targetVersion: 'v1' } as const
+  }
+  const { calls } = await world.turn({ claim: { slots: 2, targets: [{ name: 'keyed', policy: KEYED }], prepare } })
+  await Promise.all(enqueued)
+  expect(calls.map(({ requestId }) => requestId)).toEqual([1, 2])
+  expect(queued(world)).toEqual([3, 4])
+  await world.store.close()
+})
+
+function queued(world: World): unknown[] {
+  const db = new Database(world.path)
+  const ids = db.prepare('SELECT request_id FROM ready ORDER BY request_id').pluck().all()
+  db.close()
+  return ids
+}
+
+test('a nonce is never given twice', async () => {
+  const world = await openWorld()
+  for (let n = 0; n < 300; n++) await world.enqueue({ n })
+  const nonces = new Set<string>()
+  for (let turns = 0; turns < 3; turns++) {
+    for (const { nonce } of (await world.turn({ slots: 100 })).calls) nonces.add(nonce)
+  }
+  expect(nonces.size).toBe(300)
+  for (const nonce of nonces) expect(nonce).toMatch(/^[0-9a-f]{16}$/)
+  await world.store.close()
 })
 
 test('the window counts from the first attempt that may have left, and anew under a new key', async () => {

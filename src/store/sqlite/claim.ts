@@ -64,13 +64,14 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { request_id: requestId, target } = head
   const row = sql.claimable.get(requestId) as ClaimableCells | undefined
   invariant(row !== undefined, `request ${requestId} is in the queue and not there`)
-  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, ...frozenBefore] = row
+  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, , , frozenBefore] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
-  const request = { requestId, target, payload, logicalHash: logicalHashOf(storedHash), priority, generation }
-  const preparation = thawed(payload, frozenBefore) ?? input.claim.prepare(request)
+  const logicalHash = logicalHashOf(storedHash)
+  const request = { requestId, target, payload, logicalHash, priority, generation }
+  const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
   const { key, call: prepared, targetVersion } = preparation
-  const nonce = turn.newNonce()
+  const nonce = newNonce()
   const leaseUntil = word.now + input.leaseMs
   const attempt = (lastAttempt ?? 0) + 1
   const frozen = freeze(prepared, payload)
@@ -85,21 +86,28 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     ) // biome-ignore format: the order is the statement's
     invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   }
-  const description = isFrozen(frozenBefore) ? descriptionOf(sql, target, targetVersion) : null
-  const fence = { attempt, nonce, leaseUntil, writeWithinMs: null }
-  return { ...request, ...fence, targetVersion, key, prepared, description }
-}
-
-type FrozenBefore = [key: string | null, targetVersion: string | null, frozen: string | null]
-
-function isFrozen(before: FrozenBefore): before is [string | null, string, string] {
-  return before[1] !== null && before[2] !== null
+  return {
+    requestId,
+    target,
+    targetVersion,
+    attempt,
+    nonce,
+    key,
+    generation,
+    logicalHash,
+    priority,
+    payload,
+    prepared,
+    leaseUntil,
+    writeWithinMs: null,
+    description: frozenBefore === null ? null : descriptionOf(sql, target, targetVersion),
+  }
 }
 
 /** A call that a person sent back under its key keeps its bytes; every other (null) is rendered now. */
-function thawed(payload: string, before: FrozenBefore): (Preparation & { kind: 'prepared' }) | null {
-  if (!isFrozen(before)) return null
-  const [key, targetVersion, frozen] = before
+function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | null {
+  const [, , , , payload, , , , key, targetVersion, frozen] = row
+  if (frozen === null || targetVersion === null) return null
   return { kind: 'prepared', key, call: thaw(frozen, payload), targetVersion }
 }
 
@@ -136,7 +144,7 @@ export function claimUnknown(
     version: row.version + 1,
     attempt: row.attempt + 1,
     doubtfulAttempts: [...(decision.patch.doubtfulAttempts ?? row.doubtfulAttempts), row.attempt + 1],
-    nonce: turn.newNonce(),
+    nonce: newNonce(),
     isEndObserved: false,
     reason: decision.reason,
     leaseOwner: owner,
@@ -191,22 +199,15 @@ export function claimUnknown(
 }
 
 const NONCE_BYTES = 8
-const NONCES_AT_ONCE = 64
+/** Random bytes cost as much for many nonces as for one. */
+let drawn = Buffer.alloc(0)
+let usedBytes = 0
 
 export function newNonce(): string {
-  return randomBytes(NONCE_BYTES).toString('hex')
-}
-
-/** Random bytes cost as much for many nonces as for one. */
-export function drawNonces(): () => string {
-  let bytes = Buffer.alloc(0)
-  let at = 0
-  return () => {
-    if (at === bytes.length) {
-      bytes = randomBytes(NONCE_BYTES * NONCES_AT_ONCE)
-      at = 0
-    }
-    at += NONCE_BYTES
-    return bytes.toString('hex', at - NONCE_BYTES, at)
+  if (usedBytes === drawn.length) {
+    drawn = randomBytes(NONCE_BYTES * 64)
+    usedBytes = 0
   }
+  usedBytes += NONCE_BYTES
+  return drawn.toString('hex', usedBytes - NONCE_BYTES, usedBytes)
 }

@@ -29,7 +29,7 @@ export function settle(turn: Turn, result: AttemptResult, guard: Guard | null): 
 
 function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   const { sql, word } = turn
-  if (settlePlainly(turn, result)) return { ...settledRow(result, 'submitted', null, true), isPlain: true }
+  if (settlePlainly(turn, result)) return plainlySubmitted(result)
   const row = readTaskState(sql, result.requestId)
   if (row === null) return notePurged(turn, result)
   const policy = turn.input.policyOf(row.target) ?? NO_POLICY
@@ -107,6 +107,19 @@ function holdUnsettled(turn: Turn, result: AttemptResult, error: unknown): Settl
   })
   applyTransition(turn.sql, row, hold, turn.word)
   return settledRow(result, 'held', 'settlement_failed', true)
+}
+
+function plainlySubmitted({ requestId, attempt, target, outcome }: AttemptResult): SettledRow {
+  return {
+    requestId,
+    attempt,
+    target,
+    outcome: outcome.kind,
+    state: 'submitted',
+    reason: null,
+    applied: true,
+    isPlain: true,
+  }
 }
 
 function settledRow(

@@ -116,7 +116,7 @@ export const SQL = {
      ORDER BY rank, due_at, request_id LIMIT +?`,
   ),
 
-  // What a turn has claimed, off the lane's head at once. Whoever enqueues meanwhile gets a higher id than any that was there.
+  // What a turn has claimed, off the lane's head at once. What were enqueued meanwhile would have a higher id than any that was there.
   deleteReadyThrough: row(
     `DELETE FROM ready WHERE target = ? AND (rank, due_at, request_id) <= (?, ?, ?) AND request_id <= ?`,
   ),

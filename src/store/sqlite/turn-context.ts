@@ -12,7 +12,6 @@ export interface Turn {
   readonly highWaterAt: number
   /** Steady time in this transaction. */
   readonly steadyAt: number
-  readonly newNonce: () => string
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

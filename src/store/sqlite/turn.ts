@@ -6,7 +6,7 @@ import { RELEASED, transition } from '../../core/settlement.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
 import { earliest, leaseChecks, nextCheckAt, nextDueAt, reconcile, track } from './checks.ts'
-import { claimReady, drawNonces } from './claim.ts'
+import { claimReady } from './claim.ts'
 import { openLanes } from './lanes.ts'
 import { type TaskStateRow, toTaskState } from './rows.ts'
 import { type Guard, settle } from './settle.ts'
@@ -30,7 +30,6 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     owner: ownerOf(input.worker),
     highWaterAt: facts.highWaterAt,
     steadyAt: Math.max(now, input.steady.now()),
-    newNonce: drawNonces(),
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   const lost = input.renewals.filter((call) => !renew(turn, call))

@@ -22,6 +22,11 @@ const SETTINGS: readonly Setting[] = [
 /** Ready when a round begins; a round drains a part of them, and as many come after it. */
 const BACKLOG = 20_000
 
+/** CPU us a request of each round. */
+interface Spent {
+  readonly cpuUs: number[]
+}
+
 interface Sizes {
   readonly ours: number
   readonly textbook: number
@@ -44,7 +49,7 @@ export const protocol: Scenario = {
   },
 }
 
-interface Driven {
+interface Driven extends Spent {
   readonly store: DrivenStore
   /** Of the turns of each round, ms. */
   readonly busyMs: number[][]
@@ -54,28 +59,32 @@ interface Driven {
 async function openDriven(path: string): Promise<Driven> {
   const store = await driveStore({ path })
   await store.enqueue(BACKLOG)
-  return { store, busyMs: [], wallMs: [] }
+  return { store, busyMs: [], wallMs: [], cpuUs: [] }
 }
 
 async function measure(bench: Bench, sizes: Sizes, textbook: Textbook, driven: readonly Driven[]): Promise<void> {
+  const spent: Spent = { cpuUs: [] }
   const turns = SETTINGS.map(({ slots }, i) => [String(slots), () => drain(driven[i] as Driven, slots, sizes.ours)])
-  const arms = { textbook: () => submit(textbook, sizes.textbook), ...Object.fromEntries(turns) } as Record<
+  const arms = { textbook: () => submit(textbook, sizes.textbook, spent), ...Object.fromEntries(turns) } as Record<
     string,
     () => number | Promise<number>
   >
   // Code is compiled before the first round.
   for (const warm of Object.values(arms)) await warm()
-  for (const { busyMs, wallMs } of driven) busyMs.length = wallMs.length = 0
+  for (const { busyMs, wallMs, cpuUs } of driven) busyMs.length = wallMs.length = cpuUs.length = 0
+  spent.cpuUs.length = 0
   const measured = await inTurn(bench.rounds, arms)
   const byTextbook = measured['textbook'] ?? []
   bench.figure({ name: 'two transactions a request', unit: 'requests/s', values: byTextbook })
+  bench.figure({ name: 'two transactions a request: CPU', unit: 'us a request', values: spent.cpuUs })
   for (const [i, { slots, aim, blockAim }] of SETTINGS.entries()) {
-    const { busyMs, wallMs } = driven[i] as Driven
+    const { busyMs, wallMs, cpuUs } = driven[i] as Driven
     const values = measured[slots] ?? []
     const figure = (told: Omit<Figure, 'aim'>, aimed?: Aim) =>
       bench.figure(aimed === undefined ? told : { ...told, aim: aimed })
     figure({ name: `${slots} a turn`, unit: 'of the textbook', values: ratios(values, byTextbook) }, aim)
     figure({ name: `${slots} a turn: requests`, unit: 'requests/s', values })
+    figure({ name: `${slots} a turn: CPU`, unit: 'us a request', values: cpuUs })
     figure({ name: `${slots} a turn: its work, p50`, unit: 'ms of CPU', values: shareOf(busyMs, 0.5) }, blockAim)
     figure({ name: `${slots} a turn: with the sync, p50`, unit: 'ms', values: shareOf(wallMs, 0.5) })
     figure({ name: `${slots} a turn: with the sync, p99`, unit: 'ms', values: shareOf(wallMs, 0.99) })
@@ -87,7 +96,7 @@ function shareOf(rounds: readonly number[][], share: number): number[] {
 }
 
 /** @returns requests a second. */
-async function drain({ store, busyMs, wallMs }: Driven, slots: number, requests: number): Promise<number> {
+async function drain({ store, busyMs, wallMs, cpuUs }: Driven, slots: number, requests: number): Promise<number> {
   const busy: number[] = []
   const wall: number[] = []
   const startedAt = performance.now()
@@ -100,6 +109,7 @@ async function drain({ store, busyMs, wallMs }: Driven, slots: number, requests:
     wall.push(performance.now() - turnAt)
   }
   const seconds = (performance.now() - startedAt) / 1000
+  cpuUs.push((busy.reduce((sum, ms) => sum + ms, 0) * 1000) / requests)
   busyMs.push(busy)
   wallMs.push(wall)
   await store.enqueue(requests)
@@ -107,10 +117,13 @@ async function drain({ store, busyMs, wallMs }: Driven, slots: number, requests:
 }
 
 /** @returns requests a second. */
-function submit(textbook: Textbook, requests: number): number {
+function submit(textbook: Textbook, requests: number, { cpuUs }: Spent): number {
   const startedAt = performance.now()
+  const cpu = process.cpuUsage()
   for (let i = 0; i < requests; i++) textbook.submitOne()
   const seconds = (performance.now() - startedAt) / 1000
+  const { user, system } = process.cpuUsage(cpu)
+  cpuUs.push((user + system) / requests)
   textbook.enqueue(requests)
   return requests / seconds
 }
