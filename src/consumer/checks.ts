@@ -1,4 +1,5 @@
 // Lookups and trackings: asked outside any transaction, and what they found is kept here until a turn has recorded it.
+// Some more questions than run at once stand in line, so that the next begins when one ends and a turn records many.
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
@@ -13,82 +14,130 @@ export interface Findings {
 }
 
 export interface Checks {
-  /** Asks about a row in doubt. */
-  reconcile(ask: (signal: AbortSignal) => Promise<Reconciliation>): void
-  /** Asks about a submitted task. */
-  track(ask: (signal: AbortSignal) => Promise<Tracking>): void
+  /** Asks `target` about a row in doubt. */
+  reconcile(target: string, ask: (signal: AbortSignal) => Promise<Reconciliation>): void
+  /** Asks `target` about a submitted task. */
+  track(target: string, ask: (signal: AbortSignal) => Promise<Tracking>): void
   /** @param callSlots how many verdicts may lead to a call; null: none that a limit turned away is offered again either. */
   findings(callSlots: number | null): Findings
   /** A commit has recorded them: the rows are the turn's, in their order. */
   recorded(findings: Findings, rows: readonly SettledRow[]): void
   /** There is something that a turn should record now. */
   hasNews(callSlots: number | null): boolean
-  /** Questions that run, and findings that wait. */
+  /** Questions that run or stand in line, and findings that wait. */
   readonly size: number
+  /** Questions to `target` that run or stand in line. */
+  openTo(target: string): number
   abort(): void
 }
 
-const LIMITED_RETRY_MS = 250
+export interface ChecksOptions {
+  readonly clock: Clock
+  readonly log: Log
+  /** How many questions run at once. */
+  readonly limit: () => number
+  /** Called when a turn should record something. */
+  readonly onNews: () => void
+}
 
-/** @param onEnd called when a question has come to its end. */
-export function createChecks(clock: Clock, log: Log, onEnd: () => void): Checks {
-  const running = new Set<AbortController>()
-  let verdicts: readonly Reconciliation[] = []
+interface Question {
+  readonly target: string
+  readonly begin: (signal: AbortSignal) => Promise<void>
+}
+
+const LIMITED_RETRY_MS = 250
+const RECORD_WITHIN_MS = 100
+
+export function createChecks({ clock, log, limit, onNews }: ChecksOptions): Checks {
+  const running = new Map<AbortController, Question>()
+  let line: Question[] = []
+  /** What leads to no call: it is recorded by and by. */
+  let words: Reconciliation[] = []
+  /** Verdicts that wait for a free slot. */
+  let calls: Reconciliation[] = []
   /** Verdicts that a limit turned away: they go first in whatever turn comes next, at the latest after `LIMITED_RETRY_MS`. */
   let limited: readonly Reconciliation[] = []
   let limitedUntil = 0
-  let trackings: readonly Tracking[] = []
+  let trackings: Tracking[] = []
+  /** When the first finding came that no turn has recorded. */
+  let waitingSince: number | null = null
 
-  function start<T>(ask: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
-    const abort = new AbortController()
-    running.add(abort)
-    const end = (): boolean => {
-      running.delete(abort)
-      onEnd()
-      return !abort.signal.aborted
+  function ask<T>(target: string, question: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
+    const begin = async (signal: AbortSignal) => {
+      try {
+        const found = await question(signal)
+        if (!signal.aborted) keep(found)
+      } catch (error) {
+        if (signal.aborted) return
+        log.error({ err: error }, 'a check broke off: its row is looked into again when its lease is over')
+      }
     }
-    void ask(abort.signal).then(
-      (found) => end() && keep(found),
-      (error) =>
-        end() && log.error({ err: error }, 'a check broke off: its row is looked into again when its lease is over'),
-    )
+    line.push({ target, begin })
+    beginNext()
   }
 
-  /** A verdict that leads to a call waits for a free slot; the others never wait. */
-  function ready(callSlots: number | null): readonly Reconciliation[] {
-    let slots = callSlots ?? 0
-    return verdicts.filter((verdict) => !isCall(verdict) || --slots >= 0)
+  function beginNext(): void {
+    while (line.length > 0 && running.size < limit()) {
+      const question = line.shift() as Question
+      const abort = new AbortController()
+      running.set(abort, question)
+      void question.begin(abort.signal).then(() => {
+        running.delete(abort)
+        waitingSince ??= clock.monotonicNow()
+        beginNext()
+        if (line.length === 0 || calls.length > 0 || isOverdue()) onNews()
+      })
+    }
+  }
+
+  function isOverdue(): boolean {
+    return waitingSince !== null && clock.monotonicNow() - waitingSince >= RECORD_WITHIN_MS
   }
 
   return {
-    reconcile: (ask) =>
-      start(ask, (verdict) => {
-        verdicts = [...verdicts, verdict]
+    reconcile: (target, question) =>
+      ask(target, question, (found) => {
+        if (isCall(found)) calls.push(found)
+        else words.push(found)
       }),
-    track: (ask) =>
-      start(ask, (tracking) => {
-        trackings = [...trackings, tracking]
+    track: (target, question) =>
+      ask(target, question, (found) => {
+        trackings.push(found)
       }),
     findings: (callSlots) => ({
-      reconciliations: [...(callSlots !== null && callSlots > 0 ? limited : []), ...ready(callSlots)],
-      trackings,
+      reconciliations: [
+        ...(callSlots !== null && callSlots > 0 ? limited : []),
+        ...words,
+        ...calls.slice(0, Math.max(0, callSlots ?? 0)),
+      ],
+      trackings: trackings.slice(),
     }),
     recorded: ({ reconciliations, trackings: told }, rows) => {
       const isTaken = new Set(reconciliations)
-      limited = [...turnedAway(reconciliations, rows), ...limited.filter((verdict) => !isTaken.has(verdict))]
+      const isLeft = (verdict: Reconciliation) => !isTaken.has(verdict)
+      limited = [...turnedAway(reconciliations, rows), ...limited.filter(isLeft)]
       limitedUntil = clock.monotonicNow() + LIMITED_RETRY_MS
-      verdicts = verdicts.filter((verdict) => !isTaken.has(verdict))
+      words = words.filter(isLeft)
+      calls = calls.filter(isLeft)
       trackings = trackings.slice(told.length)
+      waitingSince = null
     },
     hasNews: (callSlots) => {
-      const isLimitOver = limited.length > 0 && callSlots !== null && clock.monotonicNow() >= limitedUntil
-      return isLimitOver || trackings.length > 0 || ready(callSlots).length > 0
+      if (callSlots !== null && callSlots > 0 && calls.length > 0) return true
+      if (callSlots !== null && limited.length > 0 && clock.monotonicNow() >= limitedUntil) return true
+      return words.length + trackings.length > 0 && (line.length === 0 || callSlots === null || isOverdue())
     },
     get size() {
-      return running.size + verdicts.length + limited.length + trackings.length
+      return running.size + line.length + words.length + calls.length + limited.length + trackings.length
+    },
+    openTo: (target) => {
+      let count = 0
+      for (const question of [...running.values(), ...line]) if (question.target === target) count++
+      return count
     },
     abort: () => {
-      for (const abort of running) abort.abort(new Error('the worker ended'))
+      line = []
+      for (const abort of running.keys()) abort.abort(new Error('the worker ended'))
     },
   }
 }

@@ -66,7 +66,9 @@ export interface Worker {
 }
 
 const SPILL_SCAN_MS = 30_000
-const MAX_CHECKS = 16
+/** This many questions go on beside however many calls. */
+const CHECKS_BESIDE_CALLS = 16
+const CHECKS_IN_LINE = 192
 const SAVE_WITHIN_MS = 500
 /** Of answers and of claims in one turn, so that neither the event loop nor the lock is held for long: about 4 ms. */
 const MOST_A_TURN = 64
@@ -94,8 +96,11 @@ function createLoop(options: WorkerOptions) {
     const policy = policyOf(name)
     return policy === undefined ? [] : [{ name, policy }]
   })
+  const limitedTargets = claimTargets.filter(
+    ({ policy: { limits } }) => limits.concurrency !== null || limits.rate !== null,
+  )
   const wake = createWake(clock)
-  const checks = createChecks(clock, log, () => wake.signal())
+  const checks = createChecks({ clock, log, limit: checksAtOnce, onNews: () => wake.signal() })
   const counters = createCounters()
   const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
   const tally = createTally(log, counters)
@@ -175,8 +180,28 @@ function createLoop(options: WorkerOptions) {
     return stopping === null ? freeSlots() : null
   }
 
+  /** Questions take the slots that calls leave free, and no call waits for one. */
+  function checksAtOnce(): number {
+    return Math.max(Math.min(CHECKS_BESIDE_CALLS, concurrency), freeSlots())
+  }
+
   function freeChecks(): number {
-    return Math.min(MAX_CHECKS, concurrency) - checks.size
+    return checksAtOnce() - checks.size
+  }
+
+  /**
+   * How many more questions the targets bear that say how much they do. A claim counts their calls and no questions: of these
+   * there are at most as many at once as calls, and few where there is a rate.
+   */
+  function roomForChecks(): ReadonlyMap<string, number> {
+    const room = limitedTargets.map(({ name, policy: { limits } }): [string, number] => {
+      const bound = Math.min(
+        limits.concurrency ?? Number.POSITIVE_INFINITY,
+        limits.rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
+      )
+      return [name, Math.max(0, bound - checks.openTo(name))]
+    })
+    return new Map(room)
   }
 
   /** What was answered goes first where the store may not take both; with nothing to settle, a claim is what shows that it can. */
@@ -290,8 +315,9 @@ function createLoop(options: WorkerOptions) {
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
     const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, freeSlots())) : 0
-    // What this turn records no longer takes a slot.
-    const checkSlots = freeChecks() + findings.reconciliations.length + findings.trackings.length
+    const answered = findings.reconciliations.length + findings.trackings.length
+    // What this turn records no longer takes a slot, and as many will be answered until the next: those stand in line.
+    const checkSlots = freeChecks() + answered + Math.min(answered, CHECKS_IN_LINE)
     let grantedAt: Instant = instantOf(clock)
     // Whoever makes work while this turn runs is heard after it.
     mayHaveWork = trouble.isOn
@@ -311,7 +337,7 @@ function createLoop(options: WorkerOptions) {
         targets: claimTargets,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
       policyOf,
       random: options.random,
     })
@@ -327,10 +353,10 @@ function createLoop(options: WorkerOptions) {
     tally.note(result)
     for (const call of result.calls) running.start(call, grantedAt)
     for (const investigation of result.investigations) {
-      checks.reconcile((signal) => options.reconcile(investigation, { signal }))
+      checks.reconcile(investigation.row.target, (signal) => options.reconcile(investigation, { signal }))
     }
     for (const task of result.toTrack) {
-      checks.track((signal) => options.track(task, signal))
+      checks.track(task.row.target, (signal) => options.track(task, signal))
     }
     options.onPlain?.(plainEvents(results, result.settled, `worker:${options.name}`))
     options.onProgress?.(tally.report())

@@ -37,9 +37,13 @@ interface Case {
   readonly prepared: PreparedCall
   readonly input: LookupInput
   /** Present settings still name the origin and account that the call went to. */
-  readonly isSameOrigin: boolean
-  readonly windowClock: WindowClock
+  readonly isSameOrigin: () => boolean
   readonly asked: ReconcileRequest
+}
+
+/** A row whose lookup did not find its task: now its windows count. */
+interface TimedCase extends Case {
+  readonly windowClock: WindowClock
 }
 
 export interface ReconcileRequest {
@@ -89,8 +93,7 @@ export function createReconciler(options: ReconcilerOptions) {
         target: frozen,
         prepared,
         input: lookupInput(row, investigation.payload, prepared),
-        isSameOrigin: asked.isAccountUnknown === true || (present ?? frozen).sameOrigin(prepared),
-        windowClock: await options.windowClock(),
+        isSameOrigin: () => asked.isAccountUnknown === true || (present ?? frozen).sameOrigin(prepared),
         asked,
       }
       return told(policy, await climb(current))
@@ -111,7 +114,7 @@ export function createReconciler(options: ReconcilerOptions) {
     let why = policy.key === null && policy.lookup === null ? opaqueWhy(row) : 'unproven'
     for (const rung of policy.recovery) {
       if (rung === 'hold') break
-      const step = rung === 'lookup' ? await lookupRung(current) : replayRung(current)
+      const step = rung === 'lookup' ? await lookupRung(current) : replayRung(await timed(current))
       current.asked.onStep?.({ rung, came: step.kind, why: whyOf(step) })
       if (step.kind === 'decided') return step.verdict
       if (step.kind === 'pending') return isPastDeadline(row, policy, clock.wallNow()) ? hold('deadline') : step.verdict
@@ -119,6 +122,10 @@ export function createReconciler(options: ReconcilerOptions) {
     }
     current.asked.onStep?.({ rung: 'hold', came: 'decided', why })
     return hold(why)
+  }
+
+  async function timed(current: Case): Promise<TimedCase> {
+    return { ...current, windowClock: await options.windowClock() }
   }
 
   async function lookupRung(current: Case): Promise<Step> {
@@ -135,12 +142,14 @@ export function createReconciler(options: ReconcilerOptions) {
       case 'ambiguous':
         return decided(hold('several_tasks', result.evidence))
       case 'undetermined':
-        return undetermined(current, result)
-      case 'miss':
+        return undetermined(await timed(current), result)
+      case 'miss': {
+        const inTime = await timed(current)
         // Another account's listing says nothing of ours.
-        return current.isSameOrigin
-          ? judgeMiss(current, result.evidence, settledForMs, startedAt)
-          : undetermined(current, { kind: 'undetermined', retryAfterMs: null, evidence: result.evidence })
+        return current.isSameOrigin()
+          ? judgeMiss(inTime, result.evidence, settledForMs, startedAt)
+          : undetermined(inTime, { kind: 'undetermined', retryAfterMs: null, evidence: result.evidence })
+      }
     }
   }
 
@@ -153,25 +162,25 @@ export function createReconciler(options: ReconcilerOptions) {
     return { kind: 'adopt', taskId: found.taskId, evidence: found.evidence }
   }
 
-  function undetermined(current: Case, result: LookupResult & { kind: 'undetermined' }): Step {
+  function undetermined(current: TimedCase, result: LookupResult & { kind: 'undetermined' }): Step {
     const { row, policy } = current
     const wait = Math.max(waitMs(row, policy), result.retryAfterMs ?? 0)
     const closesAt = windowClosesAt(row, policy)
     const at = clock.wallNow() + wait
     const yields =
       canReplay(current) && (row.backoffStep >= ROUNDS_BEFORE_REPLAY || (closesAt !== null && at >= closesAt))
-    const reason = current.isSameOrigin ? 'lookup_undetermined' : 'account_changed'
+    const reason = current.isSameOrigin() ? 'lookup_undetermined' : 'account_changed'
     return yields ? next(reason) : pending(later(row, policy, at, reason, result.evidence))
   }
 
-  function canReplay(current: Case): boolean {
+  function canReplay(current: TimedCase): boolean {
     if (!current.policy.recovery.includes('replay')) return false
     const step = replayRung(current)
     return step.kind === 'decided' && step.verdict.kind === 'replay'
   }
 
   /** A miss counts only when the attempt was over for `settleMs` before the lookup started, and spaced from the last. */
-  function judgeMiss(current: Case, evidence: Evidence, settledForMs: number, startedAt: number): Step {
+  function judgeMiss(current: TimedCase, evidence: Evidence, settledForMs: number, startedAt: number): Step {
     const { row, policy } = current
     const lookup = policy.lookup as NonNullable<TargetPolicy['lookup']>
     // Where only the lease's end is known the call may still run: a clock that jumped can end a lease too soon.
@@ -192,12 +201,12 @@ export function createReconciler(options: ReconcilerOptions) {
   }
 
   /** Waiting for the next lookup must not cost the replay its window. */
-  function soonEnough(current: Case, verdict: ReconciliationVerdict, at: number): Step {
+  function soonEnough(current: TimedCase, verdict: ReconciliationVerdict, at: number): Step {
     const closesAt = windowClosesAt(current.row, current.policy)
     return canReplay(current) && closesAt !== null && at >= closesAt ? next('window_closing') : pending(verdict)
   }
 
-  function decisiveMiss({ row, policy, windowClock }: Case, evidence: Evidence): Step {
+  function decisiveMiss({ row, policy, windowClock }: TimedCase, evidence: Evidence): Step {
     const until = clockKnownAt(windowClock)
     // Whether the API may have forgotten the task cannot be told by a clock that is behind.
     if (until !== null) return pending(later(row, policy, until, 'clock_behind', evidence))
@@ -210,11 +219,11 @@ export function createReconciler(options: ReconcilerOptions) {
     return next(policy.lookup?.missMeans === 'hold' ? 'miss_means_hold' : 'lookup_memory_over')
   }
 
-  function replayRung(current: Case): Step {
+  function replayRung(current: TimedCase): Step {
     const { row, policy } = current
     if (policy.key === null || row.idempotencyKey === null) return next('no_key')
     if (row.cancelRequested) return next('cancel_unproven')
-    if (!current.isSameOrigin) return decided(hold('account_changed'))
+    if (!current.isSameOrigin()) return decided(hold('account_changed'))
     if (row.replays >= policy.key.maxReplays) return next('replays_spent')
     // The description that made the doubt may allow a longer call than leases last by now: it could never be written.
     if (policy.timeoutMs > options.leaseMs) return next('lease_shorter_than_call')

@@ -88,7 +88,12 @@ export interface TurnInput {
     readonly prepare: (request: Claimable) => Preparation
   }
   /** Rows to look into: doubt first, then submitted tasks that are tracked. */
-  readonly check: { readonly slots: number; readonly targets: readonly string[] }
+  readonly check: {
+    readonly slots: number
+    readonly targets: readonly string[]
+    /** How many rows of a target at most; of one that is not named here, as many as there are slots. */
+    readonly room?: ReadonlyMap<string, number>
+  }
   /** Of every target that is described, served or not: late answers may be anybody's. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
   /** For windows; asked inside the transaction. */

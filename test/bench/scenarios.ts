@@ -1,8 +1,10 @@
 // Every scenario, in the order in which all of them run.
 import type { Scenario } from './scenario.ts'
 import { claim } from './scenarios/claim.ts'
+import { memory } from './scenarios/memory.ts'
 import { protocol } from './scenarios/protocol.ts'
+import { recovery } from './scenarios/recovery.ts'
 import { size } from './scenarios/size.ts'
 import { worker } from './scenarios/worker.ts'
 
-export const SCENARIOS: readonly Scenario[] = [worker, protocol, claim, size]
+export const SCENARIOS: readonly Scenario[] = [worker, protocol, claim, recovery, memory, size]

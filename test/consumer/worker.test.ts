@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
@@ -361,6 +362,66 @@ test('rows in doubt beyond the slots for lookups do not make the loop spin', asy
   await waitFor(() => lookups >= before.lookups + 8, { what: 'lookups that nobody answers' })
   // One turn leases a lookup, the next one records it; nothing turns while they are out.
   expect(turns - before.turns).toBeLessThan(8 * (lookups - before.lookups))
+})
+
+/** A server of lookups that nobody answers; @returns where, and the most that were open at once, by path. */
+async function silentLookups() {
+  const most: Record<string, number> = {}
+  const open: Record<string, number> = {}
+  const server = createHttpServer((request) => {
+    const name = request.url?.split('?')[0] ?? ''
+    open[name] = (open[name] ?? 0) + 1
+    most[name] = Math.max(most[name] ?? 0, open[name])
+    request.on('close', () => {
+      open[name] = (open[name] ?? 0) - 1
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, most }
+}
+
+test('lookups take the slots that calls leave free, and calls go out beside however many of them', async () => {
+  const silent = await silentLookups()
+  const lookup = { url: `${silent.origin}/parcels?reference={% $key %}`, timeoutMs: 30_000 }
+  const once = await open({ targets: { parcels: { lookup } } })
+  await once.enqueueMany(
+    Array.from({ length: 40 }, () => ({ target: 'parcels', payload: { n: fresh(), fault: 'reset_after' } })),
+  )
+  const worker = once.startWorker({ concurrency: 24 })
+  await waitFor(() => silent.most['/parcels'] === 24, { what: 'a lookup in every slot' })
+  await once.enqueueMany(Array.from({ length: 5 }, () => ({ target: 'messages', payload: { n: fresh() } })))
+  await waitFor(async () => (await once.status()).states.submitted === 5, { what: 'the calls' })
+  expect(silent.most).toEqual({ '/parcels': 24 })
+  void worker.stop()
+})
+
+test('a target with a limit is asked no more at once, and keeps nobody else from being looked up', async () => {
+  const silent = await silentLookups()
+  const lookup = (name: string) => ({ url: `${silent.origin}/${name}?reference={% $key %}`, timeoutMs: 30_000 })
+  const { targets } = configFor(api.origin) as { targets: { parcels: object } }
+  const once = await open({
+    targets: {
+      parcels: { lookup: lookup('parcels'), limits: { concurrency: 2 } },
+      crates: {
+        ...targets.parcels,
+        lookup: { ...(targets.parcels as { lookup: object }).lookup, ...lookup('crates') },
+      },
+    },
+  })
+  for (const target of ['parcels', 'crates']) {
+    await once.enqueueMany(
+      Array.from({ length: 20 }, () => ({ target, payload: { n: fresh(), fault: 'reset_after' } })),
+    )
+  }
+  const worker = once.startWorker({ concurrency: 24 })
+  await waitFor(() => silent.most['/crates'] === 20, { what: 'the others' })
+  await waitFor(async () => (await once.status()).states.unknown === 40, { what: 'all to be in doubt' })
+  expect(silent.most).toEqual({ '/parcels': 2, '/crates': 20 })
+  void worker.stop()
 })
 
 test('what is enqueued in the same process while a turn runs is not overlooked', async () => {

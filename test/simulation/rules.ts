@@ -21,10 +21,20 @@ export const RULES: readonly Rule[] = [
     what: 'a lease that ran out never puts a request back into the queue',
     patches: [
       {
-        file: 'store/sqlite/turn.js',
-        find: "const expired = transition('unknown', {\n            patch: {\n                ...RELEASED,",
+        file: STATEMENTS,
+        find: "SET state = 'unknown', version = version + 1, lease_owner = NULL",
         replace:
-          "const expired = transition('queued', {\n            dueAt: word.now,\n            unfreeze: true,\n            patch: {\n                ...RELEASED,\n                doubtfulAttempts: [],",
+          "SET state = 'queued', doubtful_attempts = '', frozen = NULL, version = version + 1, lease_owner = NULL",
+      },
+      {
+        file: 'store/sqlite/turn.js',
+        find: 'moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;',
+        replace: `{
+            moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;
+            const row = sql.request.get(id);
+            sql.setDueAt.run(word.now, id);
+            sql.insertReady.run(row.target, -row.priority, word.now, id);
+        }`,
       },
     ],
     seed: 1,
@@ -121,9 +131,9 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'recovery/reconcile.js',
-        find: "case 'undetermined':\n                return undetermined(current, result)",
+        find: "case 'undetermined':\n                return undetermined(await timed(current), result)",
         replace:
-          "case 'undetermined':\n                return judgeMiss(current, result.evidence, settledForMs, startedAt)",
+          "case 'undetermined':\n                return judgeMiss(await timed(current), result.evidence, settledForMs, startedAt)",
       },
     ],
     seed: 24,

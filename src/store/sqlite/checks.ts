@@ -2,8 +2,13 @@
 // Both are leased the same way, and what is found is fenced by the row's version.
 import { invariant } from '../../core/errors.ts'
 import { NO_POLICY } from '../../core/policy.ts'
-import { decideReconciliation, later, type Reconciliation } from '../../core/reconciliation.ts'
-import type { Transition } from '../../core/settlement.ts'
+import {
+  decideReconciliation,
+  later,
+  type Reconciliation,
+  type ReconciliationVerdict,
+} from '../../core/reconciliation.ts'
+import { type Transition, tracked } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
 import { replayLeftMs } from '../../core/windows.ts'
@@ -12,7 +17,7 @@ import { claimUnknown } from './claim.ts'
 import type { Lanes } from './lanes.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, readTaskState } from './transitions.ts'
+import { applyTransition, askedSoFar, deleteRequest, readTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** A paused target wakes its rows when it is resumed; until then they are only looked up. */
@@ -27,6 +32,8 @@ export interface Reconciled {
 export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliation): Reconciled {
   const { sql, word, input } = turn
   const { requestId, target, verdict, policy } = reconciliation
+  const adopted = verdict.kind === 'adopt' ? adoptPlainly(turn, reconciliation, verdict) : null
+  if (adopted !== null) return { row: adopted, call: null }
   const row = readTaskState(sql, requestId)
   if (row === null || !isAsSeen(row, 'unknown', reconciliation)) {
     return { row: fenced(row, reconciliation, verdict.kind), call: null }
@@ -47,6 +54,32 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const told = { requestId, target, attempt: call.attempt, outcome: verdict.kind, reason: decision.reason }
   return { row: { ...told, state: 'invoking', applied: true }, call }
 }
+
+/** What `settleOn` does to a row of which nothing else is known, in narrow statements; null: it goes the long way. */
+function adoptPlainly(
+  turn: Turn,
+  { requestId, target, version, policy }: Reconciliation,
+  { taskId, evidence }: ReconciliationVerdict & { kind: 'adopt' },
+): SettledRow | null {
+  const { sql, word } = turn
+  const known = sql.plainDoubt.get(requestId, version) as PlainDoubt | undefined
+  if (known === undefined) return null
+  const { attempt, backoff_step: backoffStep, updated_at: updatedAt, reason } = known
+  const nextCheckAt = tracked(policy, word.now).nextCheckAt ?? null
+  const kept = JSON.stringify(evidence)
+  const { changes } = sql.adoptIfUnknown.run(taskId, word.now, nextCheckAt, kept, word.now, requestId, version)
+  invariant(changes === 1, `request ${requestId} changed inside a transaction`)
+  if (policy.keepPayloadMs !== null) sql.keepPayload.run(word.now, requestId)
+  deleteRequest(sql, requestId)
+  sql.deleteOrphanOf.run(requestId, taskId)
+  const detail = JSON.stringify({ taskId, evidence, asked: askedSoFar({ backoffStep, updatedAt, reason }) })
+  sql.insertEvent.run(
+    requestId, target, word.now, 'submitted', 'unknown', 'submitted', attempt, word.actor, 'lookup', detail,
+  ) // biome-ignore format: the order is the statement's
+  return { requestId, target, attempt, outcome: 'adopt', state: 'submitted', reason: null, applied: true }
+}
+
+type PlainDoubt = Pick<TaskStateRow, 'attempt' | 'backoff_step' | 'updated_at' | 'reason'>
 
 export function track(turn: Turn, tracking: Tracking): SettledRow {
   const { sql, word, input } = turn
@@ -77,24 +110,63 @@ function write(turn: Turn, row: TaskState, decision: Transition, outcome: string
 export interface LeasedChecks {
   readonly investigations: readonly Investigation[]
   readonly toTrack: readonly TrackedTask[]
-  /** Every slot is taken, so more may be due. */
-  readonly isFull: boolean
+  /** When there is a reason to ask about rows without being told; null: never, or once a question has come to its end. */
+  readonly nextCheckAt: number | null
 }
+
+/** Rows of targets that bear no more for now are passed over, but not for ever: each turn would read them all. */
+const PASSED_OVER_A_TURN = 200
+const PASSED_OVER_MS = 250
 
 /** Doubt goes first; what is left of the slots asks about submitted tasks. */
 export function leaseChecks(turn: Turn): LeasedChecks {
-  const { sql, input } = turn
-  const { slots, targets } = input.check
-  if (slots <= 0) return { investigations: [], toTrack: [], isFull: true }
+  const { sql, input, word } = turn
+  const { targets } = input.check
+  const room = new Map(input.check.room)
   const served = JSON.stringify(targets)
-  const doubtful = sql.dueUnknown.all(turn.word.now, served, slots) as TaskStateRow[]
-  const tracked = sql.dueTracked.all(turn.word.now, served, slots - doubtful.length) as TaskStateRow[]
-  for (const stored of [...doubtful, ...tracked]) leaseCheck(turn, stored)
+  const doubtful = dueRows(turn, sql.dueUnknown, input.check.slots, room)
+  const submitted = dueRows(turn, sql.dueTracked, input.check.slots - doubtful.rows.length, room)
+  for (const stored of [...doubtful.rows, ...submitted.rows]) leaseCheck(turn, stored)
+  const passedOver = doubtful.passedOver || submitted.passedOver
+  const isFull = doubtful.rows.length + submitted.rows.length >= input.check.slots
+  const toTracked = trackedTasksOf(sql)
   return {
-    investigations: doubtful.map((stored) => toInvestigation(sql, stored)),
-    toTrack: tracked.map((stored) => toTrackedTask(sql, stored)),
-    isFull: doubtful.length + tracked.length >= slots,
+    investigations: doubtful.rows.map((stored) => withCall(sql, stored, toTracked(stored))),
+    toTrack: submitted.rows.map(toTracked),
+    // With no slot left to ask about rows, these are no reason to wake: the end of a lookup is.
+    nextCheckAt: isFull ? null : passedOver ? word.now + PASSED_OVER_MS : nextCheckAt(sql, served),
   }
+}
+
+interface DueRows {
+  readonly rows: readonly TaskStateRow[]
+  /** Others are due whose target bears no more for now. */
+  readonly passedOver: boolean
+}
+
+/** In their order, at most `slots`, and of each target no more than its `room`, which is taken. */
+function dueRows(
+  { input, word }: Turn,
+  due: Statements['dueUnknown'],
+  slots: number,
+  room: Map<string, number>,
+): DueRows {
+  if (slots <= 0) return { rows: [], passedOver: false }
+  const { targets } = input.check
+  const open = targets.filter((target) => room.get(target) !== 0)
+  if (open.length === 0) return { rows: [], passedOver: true }
+  const served = JSON.stringify(targets)
+  if (room.size === 0) return { rows: due.all(word.now, served, slots) as TaskStateRow[], passedOver: false }
+  const rows: TaskStateRow[] = []
+  let passedOver = false
+  for (const stored of due.iterate(word.now, served, slots + PASSED_OVER_A_TURN) as Iterable<TaskStateRow>) {
+    if (rows.length === slots) break
+    const left = room.get(stored.target) ?? slots
+    if (left > 0) rows.push(stored)
+    else passedOver = true
+    if (room.has(stored.target)) room.set(stored.target, Math.max(0, left - 1))
+  }
+  return { rows, passedOver }
 }
 
 function leaseCheck({ sql, input, word, owner }: Turn, stored: TaskStateRow): void {
@@ -103,13 +175,25 @@ function leaseCheck({ sql, input, word, owner }: Turn, stored: TaskStateRow): vo
 }
 
 export function toInvestigation(sql: Statements, stored: TaskStateRow): Investigation {
-  const payload = (sql.payload.get(stored.request_id) as string | undefined) ?? 'null'
-  const prepared = stored.frozen === null ? null : thaw(stored.frozen, payload)
-  return { ...toTrackedTask(sql, stored), payload, prepared }
+  return withCall(sql, stored, trackedTasksOf(sql)(stored))
 }
 
-function toTrackedTask(sql: Statements, stored: TaskStateRow): TrackedTask {
-  return { row: toTaskState(stored), description: descriptionOf(sql, stored.target, stored.target_version) }
+function withCall(sql: Statements, stored: TaskStateRow, task: TrackedTask): Investigation {
+  const payload = (sql.payload.get(stored.request_id) as string | undefined) ?? 'null'
+  const prepared = stored.frozen === null ? null : thaw(stored.frozen, payload)
+  return { ...task, payload, prepared }
+}
+
+/** Most rows share their description, which is long: it is read once. */
+function trackedTasksOf(sql: Statements): (stored: TaskStateRow) => TrackedTask {
+  const known = new Map<string, string | null>()
+  return (stored) => {
+    const { target, target_version: version } = stored
+    const key = `${target}:${version}`
+    const description = known.get(key) ?? descriptionOf(sql, target, version)
+    known.set(key, description)
+    return { row: toTaskState(stored), description }
+  }
 }
 
 /** When a row is to be looked into next. `served` is a JSON list of targets. */

@@ -67,6 +67,9 @@ const PURGEABLE = `
   AND (abandoned = 0 OR :abandoned = 1)
   AND NOT EXISTS (SELECT 1 FROM orphans WHERE orphans.request_id = task_state.request_id)`
 
+/** Leases that are over, the longest first, in the order of their index. */
+const EXPIRED = `state = 'invoking' AND lease_until <= :now ORDER BY lease_until, target, request_id LIMIT +:limit`
+
 export const SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
@@ -168,8 +171,23 @@ export const SQL = {
     `UPDATE task_state SET lease_until = ? WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?
        AND lease_until > ?`,
   ),
-  expiredLeases: row(
-    `SELECT * FROM task_state WHERE state = 'invoking' AND lease_until <= ? ORDER BY lease_until LIMIT +?`,
+  // A lease that ran out permits investigation, never a call. Many end at once where a worker has died: one statement tells of
+  // all of them, each in an event of its own.
+  expiredLeases: value(`SELECT request_id FROM task_state WHERE ${EXPIRED}`),
+  noteExpired: row(
+    `INSERT INTO events (request_id, target, at, kind, from_state, to_state, attempt, actor, reason, detail)
+     SELECT request_id, target, :now, 'unknown', 'invoking', 'unknown', attempt, :actor, 'lease_expired',
+       json_object('leaseOwner', lease_owner, 'leaseUntil', lease_until,
+         'call', json_object('claimedAt', updated_at, 'key', idempotency_key, 'fingerprint', json_extract(frozen, '$[4]'),
+           'leaseOwner', lease_owner),
+         'round', backoff_step)
+     FROM task_state WHERE ${EXPIRED}`,
+  ),
+  expireIfInvoking: row(
+    `UPDATE task_state SET state = 'unknown', version = version + 1, lease_owner = NULL, lease_until = NULL,
+       ended_at = MAX(lease_until, COALESCE(ended_at, 0)), unknown_since = COALESCE(unknown_since, :now), next_check_at = :now,
+       reason = 'lease_expired', updated_at = :now
+     WHERE request_id = :id AND state = 'invoking'`,
   ),
   nextLeaseEnd: value(`SELECT MIN(lease_until) FROM task_state WHERE state = 'invoking'`),
 
@@ -188,6 +206,18 @@ export const SQL = {
   nextTrackedAt: value(
     `SELECT MIN(next_check_at) FROM task_state WHERE state = 'submitted' AND next_check_at IS NOT NULL
        AND target IN (SELECT value FROM json_each(?))`,
+  ),
+  // A row in doubt of which nothing is known but its one attempt: its task may simply be adopted.
+  plainDoubt: row(
+    `SELECT attempt, backoff_step, updated_at, reason FROM task_state
+     WHERE request_id = ? AND version = ? AND state = 'unknown' AND task_id IS NULL AND older_answer IS NULL
+       AND cancel_requested = 0`,
+  ),
+  adoptIfUnknown: row(
+    `UPDATE task_state SET state = 'submitted', task_id = ?, version = version + 1, doubtful_attempts = '', lease_owner = NULL,
+       lease_until = NULL, ended_at = ?, unknown_since = NULL, next_check_at = ?, misses = 0, last_miss_at = NULL, reason = NULL,
+       evidence = ?, frozen = NULL, updated_at = ?
+     WHERE request_id = ? AND version = ? AND state = 'unknown'`,
   ),
   // The row leaves the head of its index until the lease is over; the version stays, so the first word fences.
   leaseCheck: row(

@@ -190,7 +190,11 @@ function callFacts(sql: Statements, row: TaskState): CallOnRecord {
   return { claimedAt: row.updatedAt, key: row.idempotencyKey, fingerprint, leaseOwner: row.leaseOwner }
 }
 
-export function askedSoFar({ backoffStep, updatedAt, reason }: TaskState): Asked {
+export function askedSoFar({
+  backoffStep,
+  updatedAt,
+  reason,
+}: Pick<TaskState, 'backoffStep' | 'updatedAt' | 'reason'>): Asked {
   return { round: backoffStep, lastAt: updatedAt, reason }
 }
 

@@ -2,16 +2,14 @@
 // Order matters: answers first (they free what others wait for, or close a target), then leases, then what is due, then
 // what recovery decided, then new work.
 import { CLOCK_NOISE_MS } from '../../core/clock.ts'
-import { RELEASED, transition } from '../../core/settlement.ts'
+import { invariant } from '../../core/errors.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
-import { earliest, leaseChecks, nextCheckAt, nextDueAt, reconcile, track } from './checks.ts'
+import { earliest, leaseChecks, nextDueAt, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
 import { openLanes } from './lanes.ts'
-import { type TaskStateRow, toTaskState } from './rows.ts'
 import { type Guard, settle } from './settle.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition } from './transitions.ts'
 import { ownerOf, type Turn } from './turn-context.ts'
 
 /** Bounds on what one turn promotes and expires, so that it never holds the loop or the lock for long. */
@@ -42,11 +40,10 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const claimed = claimReady(turn, lanes, input.claim.slots - recalls.length)
   const nextTokenAt = lanes.charge()
   const calls = [...recalls, ...claimed.calls]
-  const { investigations, toTrack, isFull } = leaseChecks(turn)
+  const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
   const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
   keepClock(turn, facts.clockAheadMs)
-  const served = JSON.stringify(input.check.targets)
   return {
     settled: [...settled, ...claimed.dead],
     tracked,
@@ -55,8 +52,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     calls,
     investigations,
     toTrack,
-    // With no slot left to ask about rows, these are no reason to wake: the end of a lookup is.
-    nextDueAt: earliest(nextDueAt(sql), isFull ? null : nextCheckAt(sql, served), nextTokenAt),
+    nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
     more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN,
     moreReady: claimed.more,
   }
@@ -76,29 +72,15 @@ function renew(turn: Turn, call: { requestId: number; attempt: number; nonce: st
   return turn.sql.renewIfHeld.run(until, ...held).changes > 0
 }
 
-/** A lease that ran out permits investigation, never a call. */
-function expireLeases(turn: Turn): number {
-  const { sql, word } = turn
-  const rows = sql.expiredLeases.all(word.now, EXPIRE_A_TURN) as TaskStateRow[]
-  for (const stored of rows) {
-    const row = toTaskState(stored)
-    const expired = transition('unknown', {
-      patch: {
-        ...RELEASED,
-        endedAt: Math.max(row.leaseUntil ?? word.now, row.endedAt ?? 0),
-        unknownSince: row.unknownSince ?? word.now,
-        nextCheckAt: word.now,
-        reason: 'lease_expired',
-      },
-      event: {
-        kind: 'unknown',
-        reason: 'lease_expired',
-        detail: { leaseOwner: row.leaseOwner, leaseUntil: row.leaseUntil },
-      },
-    })
-    applyTransition(sql, row, expired, word)
-  }
-  return rows.length
+function expireLeases({ sql, word }: Turn): number {
+  const which = { now: word.now, limit: EXPIRE_A_TURN }
+  const over = sql.expiredLeases.all(which) as number[]
+  if (over.length === 0) return 0
+  const { changes: told } = sql.noteExpired.run({ ...which, actor: word.actor })
+  let moved = 0
+  for (const id of over) moved += sql.expireIfInvoking.run({ id, now: word.now }).changes
+  invariant(told === moved, `${told} leases are over, and ${moved} rows moved`)
+  return moved
 }
 
 function promote(turn: Turn): number {
