@@ -125,6 +125,7 @@ function createLoop(options: WorkerOptions) {
       refuseForeign(await store.origin(), location)
       const place = folderPath === null ? null : { storePath: folderPath, incarnation, boot: life.boot }
       answers = createAnswers({ place, isKnown: (target) => policyOf(target) !== undefined, log, counters })
+      await Promise.all(serves.map((name) => registry.get(name)?.open?.()))
       await describeTargets()
       for (;;) {
         stalls.noteRound()

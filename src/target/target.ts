@@ -69,6 +69,8 @@ export interface Target {
   keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null
   /** Pure and synchronous. Throws OnceishError RENDER_FAILED when the payload does not fit the description. */
   prepare(input: PrepareInput): PreparedCall
+  /** Loads what calls need, before a worker claims any: no lease waits for it. */
+  open?(): Promise<void>
   /** At most one write, never a retry, never rejects. */
   invoke(prepared: PreparedCall, options: InvokeOptions): Promise<Outcome>
   /** Never rejects: trouble is `undetermined`. */

@@ -115,6 +115,10 @@ class HttpTarget implements Target {
     return freezeCall(rendered, this.#keyHeader(input.key), this.#account)
   }
 
+  async open(): Promise<void> {
+    await this.#connected()
+  }
+
   async invoke(prepared: PreparedCall, { input, gate, onWritten, signal }: InvokeOptions): Promise<Outcome> {
     let call: HttpCall
     let facts: CallFacts
