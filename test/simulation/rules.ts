@@ -197,8 +197,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: STATEMENTS,
-        find: 'generation = generation + 1 WHERE request_id IS NULL',
-        replace: 'generation = generation WHERE request_id IS NULL',
+        find: 'request_id = ?, generation = generation + 1\n       WHERE hash = ? AND request_id IS NULL',
+        replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
     ],
     seed: 161,
