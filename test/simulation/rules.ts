@@ -126,7 +126,7 @@ export const RULES: readonly Rule[] = [
           "case 'undetermined':\n                return judgeMiss(current, result.evidence, settledForMs, startedAt)",
       },
     ],
-    seed: 24,
+    seed: 434,
   },
   {
     name: 'remembers-bounds-absent',
@@ -138,7 +138,7 @@ export const RULES: readonly Rule[] = [
     name: 'executed-forbids-a-recall',
     what: 'after an answer that showed it happened, no miss permits a call',
     patches: [{ file: WINDOWS, find: '!row.executed &&\n', replace: '\n' }],
-    seed: 3,
+    seed: 449,
   },
   {
     name: 'sticky-doubt',
@@ -163,7 +163,7 @@ export const RULES: readonly Rule[] = [
           "return transition('dead', { patch: { ...RELEASED, doubtfulAttempts: [], nextCheckAt: null, reason: 'rejected' }, unfreeze: true })",
       },
     ],
-    seed: 2797,
+    seed: 183,
   },
   {
     name: 'spent-budget-in-doubt-is-not-dead',
@@ -201,7 +201,7 @@ export const RULES: readonly Rule[] = [
         replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
     ],
-    seed: 161,
+    seed: 1005,
   },
   {
     name: 'attempts-counted-at-the-claim',
@@ -308,7 +308,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-word-waits-for-the-last-call',
     what: '`resolve` leads to no call while the last one can still land',
     patches: [{ file: 'store/sqlite/operator.js', find: 'if (until > word.now && !force) {', replace: 'if (false) {' }],
-    seed: 3311,
+    seed: 628,
   },
   {
     name: 'cancel-waits-for-proof',

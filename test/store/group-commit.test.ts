@@ -116,6 +116,18 @@ test('a turn takes along what waits, and claims it in the same commit', async ()
   expect(commitsIn(path) - before).toBe(1)
 })
 
+test('work is told of before its commit, so that a turn can join it', async () => {
+  const { store, path, enqueue, turn } = await openWorld()
+  onTestFinished(() => store.close())
+  const turns: ReturnType<typeof turn>[] = []
+  store.onWork(() => queueMicrotask(() => turns.push(turn({ slots: 1 }))))
+  const before = commitsIn(path)
+  const { requestId } = await enqueue({ n: 1 })
+  const [joined] = await Promise.all(turns)
+  expect(joined?.calls.map((call) => call.requestId)).toEqual([requestId])
+  expect(commitsIn(path) - before).toBe(1)
+})
+
 test('a turn that fails takes no enqueue with it, nor an enqueue a turn', async () => {
   const { store, path, enqueue, turn } = await openWorld()
   const other = new Database(path)

@@ -16,7 +16,7 @@ export interface Part<T> {
   readonly isUrgent?: boolean
   /** A throw by which it undoes itself as a matter of course: that gets a savepoint among others, and needs no second try. */
   readonly isUndoing?: (error: unknown) => boolean
-  /** Workers of this process may find something to do after it. */
+  /** Workers of this process may find something to do in it. */
   readonly makesWork?: boolean
 }
 
@@ -33,7 +33,9 @@ export interface GroupCommitOptions {
   /** Runs first in every transaction: what it throws refuses all parts. */
   readonly begin: () => void
   /** Told once a commit, after its parts' own `committed`. */
-  readonly onCommit: (makesWork: boolean) => void
+  readonly onCommit: () => void
+  /** Told as soon as work is asked for: a turn that comes by this round's end takes it along and claims it, in one commit. */
+  readonly onWork: () => void
   /** How long the lock of another process is waited for. */
   readonly busyForMs: number
 }
@@ -57,7 +59,7 @@ interface Waiting {
 type Made = { readonly value: unknown } | { readonly undoneBy: unknown }
 
 export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
-  const { db, path, begin, onCommit, busyForMs } = options
+  const { db, path, begin, onCommit, onWork, busyForMs } = options
   const waiting: Waiting[] = []
   let state: 'resting' | 'scheduled' | 'committing' | 'pausing' = 'resting'
   let pauses = 0
@@ -96,7 +98,7 @@ export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
     group.forEach((one, i) => {
       answer(one, made[i] as Made)
     })
-    onCommit(group.some(({ part }) => part.makesWork === true))
+    onCommit()
     goOn()
   }
 
@@ -153,6 +155,7 @@ export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
       new Promise<T>((resolve, reject) => {
         const since = performance.now()
         waiting.push({ part, since, resolve, reject, isAlone: false } as Waiting)
+        if (part.makesWork) onWork()
         if (state === 'committing' || state === 'pausing') return
         const isNow = part.isUrgent === true && sizeOfGroup(waiting) === waiting.length
         if (isNow || waiting.length >= MAX_WAITING) commitGroup()

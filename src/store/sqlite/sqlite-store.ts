@@ -62,6 +62,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         busyForMs,
         begin: () => refuseLeftover(db, path),
         onCommit: () => {},
+        onWork: () => {},
       })
       await alone.write({
         rows: GROUP_ROWS,
@@ -93,9 +94,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     path,
     busyForMs,
     begin: () => refuseOther(sql.schemaVersion.get() as number, path),
-    onCommit: (makesWork) => {
+    onCommit: () => {
       for (const listener of commitListeners) listener()
-      if (makesWork) for (const wake of listeners) wake()
+    },
+    onWork: () => {
+      for (const wake of listeners) wake()
     },
   })
   const read = async <T>(work: () => T): Promise<T> => {
