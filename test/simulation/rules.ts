@@ -100,7 +100,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 1308,
+    seed: 3278,
   },
   {
     name: 'a-restart-waits-again',
