@@ -1,10 +1,9 @@
 // The loop: one transaction a turn, calls and lookups outside it. A turn runs because something happened: an answer came,
 // a lookup ended, a slot is free and work is due, a lease needs renewal, another process committed. Between turns only the
-// question whether another process committed is asked, every few milliseconds.
+// question whether another process committed is asked (pace.ts).
 import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
-import { POLL_MS } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -18,6 +17,7 @@ import { createAnswers } from './answers.ts'
 import { createLogBound } from './bound-log.ts'
 import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
+import { createPace } from './pace.ts'
 import { createRunningCalls } from './running-calls.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
@@ -100,6 +100,7 @@ function createLoop(options: WorkerOptions) {
     ({ policy: { limits } }) => limits.concurrency !== null || limits.rate !== null,
   )
   const wake = createWake(clock)
+  const pace = createPace(clock)
   const checks = createChecks({ clock, log, limit: checksAtOnce, onNews: () => wake.signal() })
   const counters = createCounters()
   const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
@@ -226,8 +227,9 @@ function createLoop(options: WorkerOptions) {
   }
 
   async function rest(): Promise<void> {
-    const untilDue = nextDueAt === null || !takesWork() ? POLL_MS : nextDueAt - clock.wallNow()
-    const restMs = Math.max(1, Math.min(POLL_MS, untilDue, running.renewalDueInMs()))
+    const lookMs = pace.nextLookMs()
+    const untilDue = nextDueAt === null || !takesWork() ? lookMs : nextDueAt - clock.wallNow()
+    const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
     if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return
@@ -268,6 +270,7 @@ function createLoop(options: WorkerOptions) {
   async function tryTurn(): Promise<void> {
     const isWhole = stopping !== null || takesWork()
     counters.turns++
+    pace.noteWork()
     const isDone = await bearing(async () => {
       await turn()
       return true

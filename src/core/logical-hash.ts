@@ -1,5 +1,5 @@
 // What makes two requests the same request, and the 32 bytes under which the ledger knows it.
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { canonicalJson } from './canonical-json.ts'
 import { OnceishError } from './errors.ts'
 import { MAX_LOGICAL_HASH_CHARS } from './limits.ts'
@@ -22,9 +22,19 @@ export function hashRequest(request: {
   target: string
   payload: unknown
   given?: string | undefined
-  nonce?: string
+  nonce?: string | undefined
 }): HashedRequest {
-  const canonical = canonicalJson(request.payload)
+  return hashCanonical({ ...request, canonical: canonicalJson(request.payload) })
+}
+
+/** The same for a payload whose canonical text is at hand. */
+export function hashCanonical(request: {
+  target: string
+  canonical: string
+  given?: string | undefined
+  nonce?: string | undefined
+}): HashedRequest {
+  const { canonical } = request
   if (request.given === undefined || DERIVED.test(request.given)) return derived(request.target, canonical, request)
   checkGiven(request.given)
   const logicalHash = request.nonce === undefined ? request.given : `${request.given}#${request.nonce}`
@@ -44,18 +54,18 @@ export function derivedBytes(logicalHash: string): Buffer | null {
 function derived(
   target: string,
   canonical: string,
-  request: { given?: string | undefined; nonce?: string },
+  request: { given?: string | undefined; nonce?: string | undefined },
 ): HashedRequest {
   const nonce = request.nonce === undefined ? '' : `,${JSON.stringify(request.nonce)}`
-  const ledgerHash = sha256(`[${JSON.stringify(target)},${canonical}${nonce}]`)
-  const logicalHash = `v1:${ledgerHash.toString('hex')}`
+  const digits = hash('sha256', `[${JSON.stringify(target)},${canonical}${nonce}]`)
+  const logicalHash = `v1:${digits}`
   if (request.given !== undefined && request.given !== logicalHash) {
     throw new OnceishError(
       'REQUEST_INVALID',
       `logical hash ${request.given} is not this payload's (${logicalHash}); "v1:" is kept for derived hashes, use another prefix`,
     )
   }
-  return { logicalHash, ledgerHash, payloadHash: null }
+  return { logicalHash, ledgerHash: Buffer.from(digits, 'hex'), payloadHash: null }
 }
 
 function checkGiven(given: string): void {
@@ -68,5 +78,5 @@ function checkGiven(given: string): void {
 }
 
 function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
+  return Buffer.from(hash('sha256', text), 'hex')
 }

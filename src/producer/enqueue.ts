@@ -67,14 +67,16 @@ export async function enqueueMany(
   return done
 }
 
-/** All are read at the call, and none is written where one is refused. */
-function allChecked(requests: readonly EnqueueRequest[], rules: RequestRules): Promise<NewRequest[]> {
-  return Promise.all(
-    requests.map(async (request) => {
-      const made = toNewRequest(request, rules)
-      return made instanceof Promise ? await made : made
-    }),
-  )
+/** All are read at the call, and none is written where one is refused. Promises only where a schema takes time. */
+async function allChecked(requests: readonly EnqueueRequest[], rules: RequestRules): Promise<readonly NewRequest[]> {
+  const made: (NewRequest | Promise<NewRequest>)[] = []
+  try {
+    for (const request of requests) made.push(toNewRequest(request, rules))
+  } catch (error) {
+    void Promise.allSettled(made) // what else is wrong does not matter any more
+    throw error
+  }
+  return made.some((one) => one instanceof Promise) ? Promise.all(made) : (made as NewRequest[])
 }
 
 function toEnqueued(result: EnqueueResult): Enqueued {

@@ -1,8 +1,9 @@
 // From what a caller gives to what the store takes: everything about a request is checked here, before anything is written.
 import { randomUUID } from 'node:crypto'
+import { jsonTexts } from '../core/canonical-json.ts'
 import { OnceishError } from '../core/errors.ts'
 import { MAX_PRIORITY } from '../core/limits.ts'
-import { hashRequest } from '../core/logical-hash.ts'
+import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
@@ -42,18 +43,27 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
     throw new OnceishError('REQUEST_INVALID', `a request is { target, payload, ... }, not ${request}`)
   }
   const schema = rules.schemaOf(request.target)
-  if (schema === undefined) return checkedRequest(request, rules)
+  if (schema === undefined) return checkedRequest(request, request.payload, rules)
   const payload = checkPayload(schema, request.payload, request.target)
+  // What else the caller's object says is read at the call, too.
   return payload instanceof Promise
-    ? payload.then((late: unknown) => checkedRequest({ ...request, payload: late }, rules))
-    : checkedRequest({ ...request, payload }, rules)
+    ? lateRequest({ ...request }, payload, rules)
+    : checkedRequest(request, payload, rules)
 }
 
-function checkedRequest(request: EnqueueRequest, rules: RequestRules): NewRequest {
+async function lateRequest(request: EnqueueRequest, late: Promise<unknown>, rules: RequestRules): Promise<NewRequest> {
+  return checkedRequest(request, await late, rules)
+}
+
+function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestRules): NewRequest {
   const dedupe = dedupeOf(request, targetPolicy(request.target, rules))
-  const nonce = dedupe === 'none' ? { nonce: randomUUID() } : {}
-  const hashes = hashRequest({ target: request.target, payload: request.payload, given: request.logicalHash, ...nonce })
-  const payload = JSON.stringify(request.payload)
+  const { text: payload, canonical } = jsonTexts(given)
+  const { logicalHash, ledgerHash, payloadHash } = hashCanonical({
+    target: request.target,
+    canonical,
+    given: request.logicalHash,
+    nonce: dedupe === 'none' ? randomUUID() : undefined,
+  })
   const bytes = Buffer.byteLength(payload)
   if (bytes > rules.maxPayloadBytes) {
     throw new OnceishError(
@@ -65,7 +75,9 @@ function checkedRequest(request: EnqueueRequest, rules: RequestRules): NewReques
   return {
     target: request.target,
     payload,
-    ...hashes,
+    logicalHash,
+    ledgerHash,
+    payloadHash,
     priority: priorityOf(request),
     dueAt: dueAtOf(request.runAt),
     dedupe,

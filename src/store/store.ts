@@ -131,7 +131,7 @@ export interface Store {
   watchCommits(): () => Promise<boolean>
   /** Calls `listener` after each commit through this store. */
   onCommit(listener: () => void): () => void
-  /** Calls `wake` after each commit of this process that made work. */
+  /** Calls `wake` when this process asks for a commit that makes work: a turn that is asked for from then on comes after it. */
   onWork(wake: () => void): () => void
   saveDescriptions(
     targets: readonly { name: string; version: string; description: string }[],

@@ -16,3 +16,17 @@ export function payloadOf(order: number): BenchPayload {
     note: NOTE,
   }
 }
+
+/** One target as data, `render`, whose API is at `origin`. */
+export function configOf(store: string, origin: string): Record<string, unknown> {
+  return {
+    store,
+    targets: {
+      render: {
+        submit: { url: `${origin}/renders` },
+        idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
+        taskId: '{% $response.body.id %}',
+      },
+    },
+  }
+}

@@ -1,10 +1,13 @@
 // Every scenario, in the order in which all of them run.
 import type { Scenario } from './scenario.ts'
 import { claim } from './scenarios/claim.ts'
+import { enqueue } from './scenarios/enqueue.ts'
+import { idle } from './scenarios/idle.ts'
+import { latency } from './scenarios/latency.ts'
 import { memory } from './scenarios/memory.ts'
 import { protocol } from './scenarios/protocol.ts'
 import { recovery } from './scenarios/recovery.ts'
 import { size } from './scenarios/size.ts'
 import { worker } from './scenarios/worker.ts'
 
-export const SCENARIOS: readonly Scenario[] = [worker, protocol, claim, recovery, memory, size]
+export const SCENARIOS: readonly Scenario[] = [worker, protocol, claim, enqueue, latency, recovery, memory, size, idle]

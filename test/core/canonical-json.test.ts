@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { canonicalJson } from '../../src/core/canonical-json.ts'
+import { canonicalJson, jsonTexts } from '../../src/core/canonical-json.ts'
 
 test('members are sorted by UTF-16 code units and numbers are written as RFC 8785 says', () => {
   // The example of RFC 8785, section 3.2.3, and some of its appendix B.
@@ -47,4 +47,35 @@ test('a cycle ends in an error instead of the stack', () => {
   const loop: Record<string, unknown> = {}
   loop['self'] = loop
   expect(() => canonicalJson(loop)).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL' }))
+})
+
+/** As RFC 8785 has it, written part by part. */
+function reference(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(reference).join(',')}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${reference(member)}`).join(',')}}`
+}
+
+test.each([
+  ['in order', { a: 1, b: { c: [1, { d: 2 }] } }],
+  ['out of order', { b: 1, a: 2 }],
+  ['out of order deep inside', { a: [1, [{ z: 1, y: { x: 1, w: 2 } }]], b: 3 }],
+  ['numbers as names', { b: 1, 10: 1, 9: 2, '09': 3, '-1': 4 }],
+  ['a name that would be a prototype', JSON.parse('{"b":1,"__proto__":{"z":1,"a":2},"a":1}')],
+  ['a toJSON that is data', { z: 1, toJSON: 5, a: [{ toJSON: null }] }],
+  ['no prototype', Object.assign(Object.create(null), { b: 1, a: 2 })],
+  ['an empty name', { b: 1, '': 2 }],
+  ['names beyond the first plane', { '\u{1F600}': 1, '\uFB33': 2 }],
+  ['-0', { b: -0, a: [-0] }],
+])('%s: both texts are what they should be', (_what, value) => {
+  expect(jsonTexts(value)).toEqual({ text: JSON.stringify(value), canonical: reference(value) })
+  expect(canonicalJson(value)).toBe(reference(value))
+})
+
+test.each([
+  ['a toJSON that is called', { a: { toJSON: () => 1 } }],
+  ['a hole', { a: new Array(2) }],
+])('%s is refused', (_what, value) => {
+  expect(() => jsonTexts(value)).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL' }))
 })

@@ -110,7 +110,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 1308,
+    seed: 3278,
   },
   {
     name: 'a-restart-waits-again',
@@ -136,7 +136,7 @@ export const RULES: readonly Rule[] = [
           "case 'undetermined':\n                return judgeMiss(await timed(current), result.evidence, settledForMs, startedAt)",
       },
     ],
-    seed: 24,
+    seed: 434,
   },
   {
     name: 'remembers-bounds-absent',
@@ -148,7 +148,7 @@ export const RULES: readonly Rule[] = [
     name: 'executed-forbids-a-recall',
     what: 'after an answer that showed it happened, no miss permits a call',
     patches: [{ file: WINDOWS, find: '!row.executed &&\n', replace: '\n' }],
-    seed: 3,
+    seed: 449,
   },
   {
     name: 'sticky-doubt',
@@ -173,7 +173,7 @@ export const RULES: readonly Rule[] = [
           "return transition('dead', { patch: { ...RELEASED, doubtfulAttempts: [], nextCheckAt: null, reason: 'rejected' }, unfreeze: true })",
       },
     ],
-    seed: 2797,
+    seed: 183,
   },
   {
     name: 'spent-budget-in-doubt-is-not-dead',
@@ -207,11 +207,11 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: STATEMENTS,
-        find: 'generation = generation + 1 WHERE request_id IS NULL',
-        replace: 'generation = generation WHERE request_id IS NULL',
+        find: 'request_id = ?, generation = generation + 1\n       WHERE hash = ? AND request_id IS NULL',
+        replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
     ],
-    seed: 161,
+    seed: 1005,
   },
   {
     name: 'attempts-counted-at-the-claim',
@@ -318,7 +318,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-word-waits-for-the-last-call',
     what: '`resolve` leads to no call while the last one can still land',
     patches: [{ file: 'store/sqlite/operator.js', find: 'if (until > word.now && !force) {', replace: 'if (false) {' }],
-    seed: 3311,
+    seed: 628,
   },
   {
     name: 'cancel-waits-for-proof',

@@ -81,6 +81,12 @@ export function isBusy(error: unknown): boolean {
   return code.startsWith('SQLITE_BUSY') || code === 'SQLITE_LOCKED' || code === 'SQLITE_PROTOCOL'
 }
 
+/** What was written last may be on disk or not, and a second try proves nothing. */
+export function isSyncFailure(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code === 'SQLITE_IOERR_FSYNC' || code === 'SQLITE_IOERR_DIR_FSYNC'
+}
+
 /** SQLite's own code, or '' for another error. */
 function sqliteCode(error: unknown): string {
   return error instanceof Database.SqliteError ? error.code : ''
@@ -102,7 +108,7 @@ export function toStoreError(error: unknown, path: string): unknown {
     )
   }
   if (code === 'SQLITE_FULL') return fail('STORE_FULL', `no space left for ${path}: free some; nothing was lost`)
-  if (code === 'SQLITE_IOERR_FSYNC' || code === 'SQLITE_IOERR_DIR_FSYNC') {
+  if (isSyncFailure(error)) {
     return fail(
       'STORE_SYNC_FAILED',
       `${path} could not be synced to disk: what was written last may be gone; check the disk, then start again`,

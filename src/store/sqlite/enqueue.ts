@@ -6,12 +6,16 @@ import { storedHash } from './rows.ts'
 import type { EnqueueStatements } from './statements.ts'
 
 /** Leaves the transaction so that it rolls back, and carries what is to be told. */
-export class ConflictRollback extends Error {
+class ConflictRollback extends Error {
   readonly results: readonly EnqueueResult[]
   constructor(results: readonly EnqueueResult[]) {
     super('a logical hash conflict rolls the transaction back')
     this.results = results
   }
+}
+
+export function isConflictRollback(error: unknown): error is ConflictRollback {
+  return error instanceof ConflictRollback
 }
 
 export function enqueueAll(
@@ -32,12 +36,14 @@ export function enqueueAll(
 function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): EnqueueResult {
   const dueAt = request.dueAt ?? now
   const requestId = insertRequest(sql, request, dueAt, now)
-  const generation = sql.claimHash.get(request.ledgerHash, request.payloadHash, requestId) as number | undefined
-  if (generation === undefined) {
-    sql.deleteRequest.run(requestId)
-    return existing(sql, request)
+  if (sql.insertHash.run(request.ledgerHash, request.payloadHash, requestId).changes === 0) {
+    const generation = sql.claimFreeHash.get(request.payloadHash, requestId, request.ledgerHash) as number | undefined
+    if (generation === undefined) {
+      sql.deleteRequest.run(requestId)
+      return existing(sql, request)
+    }
+    sql.setRequestGeneration.run(generation, requestId)
   }
-  if (generation !== 1) sql.setRequestGeneration.run(generation, requestId)
   if (dueAt <= now) sql.insertReady.run(request.target, -request.priority, dueAt, requestId)
   else sql.insertWaiting.run(dueAt, requestId, request.target, -request.priority)
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
@@ -46,7 +52,8 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
 function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: number, now: number): number {
   const { lastInsertRowid, changes } = sql.insertRequest.run(
     request.target,
-    storedHash(request.logicalHash),
+    // A hash that covers the payload is derived, and the ledger's bytes are what is stored of it.
+    request.payloadHash === null ? request.ledgerHash : storedHash(request.logicalHash),
     request.priority,
     dueAt,
     1,

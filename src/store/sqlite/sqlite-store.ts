@@ -1,7 +1,6 @@
-// The Store on SQLite: every write is one IMMEDIATE transaction without an await in it, retried whole when busy.
+// The Store on SQLite: every write is its caller's part of one IMMEDIATE transaction without an await in it (group-commit.ts).
 import { realpathSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { hasCode, OnceishError } from '../../core/errors.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
@@ -9,10 +8,11 @@ import { copyStore, ownFiles } from './backup.ts'
 import { createCallGate } from './call-gate.ts'
 import { hasRecord, RECORD_SUFFIX } from './call-record.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
-import { type Connection, connect, isBusy, toStoreError } from './connection.ts'
-import { ConflictRollback, enqueueAll } from './enqueue.ts'
+import { type Connection, connect, toStoreError } from './connection.ts'
+import { enqueueAll, isConflictRollback } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
 import { doubtSlice } from './forgotten.ts'
+import { createGroupCommit, GROUP_ROWS, type Part } from './group-commit.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, resolve, retry, sayToEach } from './operator.ts'
@@ -45,19 +45,6 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const db = await connect(path, options)
   const { probe, busyForMs = BUSY_FOR_MS } = options
 
-  async function write<T>(work: () => T): Promise<T> {
-    const transaction = db.transaction(work)
-    const started = performance.now()
-    for (let tries = 0; ; tries++) {
-      try {
-        return transaction.immediate()
-      } catch (error) {
-        if (!isBusy(error) || performance.now() - started > busyForMs) throw toStoreError(error, path)
-        await delay(Math.min(50, 2 ** tries) * (0.5 + Math.random()))
-      }
-    }
-  }
-
   try {
     const version = readSchemaVersion(db)
     refuseNewer(version, path)
@@ -69,12 +56,22 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     }
     if (version < SCHEMA_VERSION && !options.create) refuseOlder(version, path)
     if (version < SCHEMA_VERSION) {
-      await write(() => {
-        refuseLeftover(db, path)
-        migrate(db, path, options.now)
-        probe?.('before-commit', 'migrate')
+      const alone = createGroupCommit({
+        db,
+        path,
+        busyForMs,
+        begin: () => refuseLeftover(db, path),
+        onCommit: () => {},
+        onWork: () => {},
       })
-      probe?.('after-commit', 'migrate')
+      await alone.write({
+        rows: GROUP_ROWS,
+        work: () => {
+          migrate(db, path, options.now)
+          probe?.('before-commit', 'migrate')
+        },
+        committed: () => probe?.('after-commit', 'migrate'),
+      })
     }
   } catch (error) {
     db.close()
@@ -86,15 +83,24 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const realPath = realpathSync(path)
   const listeners = new Set<() => void>()
   const commitListeners = new Set<() => void>()
-  const tellCommit = () => {
-    for (const listener of commitListeners) listener()
-  }
+  let isClosing = false
 
   const checkOpen = () => {
-    if (!db.open) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
+    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${path} is closed`)
   }
   const gate = createCallGate(sql, realPath)
-  const checkSchema = () => refuseOther(sql.schemaVersion.get() as number, path)
+  const commits = createGroupCommit({
+    db,
+    path,
+    busyForMs,
+    begin: () => refuseOther(sql.schemaVersion.get() as number, path),
+    onCommit: () => {
+      for (const listener of commitListeners) listener()
+    },
+    onWork: () => {
+      for (const wake of listeners) wake()
+    },
+  })
   const read = async <T>(work: () => T): Promise<T> => {
     checkOpen()
     try {
@@ -103,44 +109,48 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       throw toStoreError(error, path)
     }
   }
-  /** A change that makes no work for anybody. */
-  const tidy = async <T>(commit: Commit, work: () => T): Promise<T> => {
+  const write = async <T>(commit: Commit, part: Part<T>): Promise<T> => {
     checkOpen()
-    const result = await write(() => {
-      checkSchema()
-      const made = work()
-      probe?.('before-commit', commit)
-      return made
+    return commits.write({
+      ...part,
+      work: () => {
+        const made = part.work()
+        probe?.('before-commit', commit)
+        return made
+      },
+      committed: () => probe?.('after-commit', commit),
     })
-    probe?.('after-commit', commit)
-    tellCommit()
-    return result
   }
-  const change = async <T>(commit: Commit, work: () => T): Promise<T> => {
-    const result = await tidy(commit, work)
-    for (const wake of listeners) wake()
-    return result
-  }
+  /** A change that makes no work for anybody. */
+  const tidy = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> => write(commit, { work, rows })
+  const change = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> =>
+    write(commit, { work, rows, makesWork: true })
   const turn = async (input: TurnInput): Promise<TurnResult> => {
     checkOpen()
+    let hasCommitted = false
     const run = (guard: Parameters<typeof runTurn>[2]) =>
-      write(() => {
-        const { schemaVersion, ...own } = readFacts(sql)
-        refuseOther(schemaVersion, path)
-        const made = runTurn(sql, input, guard, own)
-        if (made.calls.length > 0) gate.admit(own)
-        for (const commit of commitsOf(input, made)) probe?.('before-commit', commit)
-        return made
+      commits.write({
+        rows: 1,
+        isUrgent: true,
+        work: () => {
+          const own = readFacts(sql)
+          const made = runTurn(sql, input, guard, own)
+          if (made.calls.length > 0) gate.admit(own)
+          for (const commit of commitsOf(input, made)) probe?.('before-commit', commit)
+          return made
+        },
+        committed: (made) => {
+          hasCommitted = true
+          for (const commit of commitsOf(input, made)) probe?.('after-commit', commit)
+          if (made.calls.length > 0) gate.record()
+        },
       })
-    const result = await run(null).catch((error: unknown) => {
-      if (input.results.length === 0 || hasCode(error, ...MACHINE_TROUBLE, 'INVARIANT_BROKEN')) throw error
+    return run(null).catch((error: unknown) => {
+      if (hasCommitted || input.results.length === 0) throw error
+      if (hasCode(error, ...MACHINE_TROUBLE, 'INVARIANT_BROKEN')) throw error
       // One of the answers cannot be written as it is: again, each under a savepoint of its own.
       return run((work) => db.transaction(work)())
     })
-    for (const commit of commitsOf(input, result)) probe?.('after-commit', commit)
-    if (result.calls.length > 0) gate.record()
-    tellCommit()
-    return result
   }
 
   return {
@@ -153,7 +163,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     doubtForgotten: (afterId, order) =>
       order.dryRun
         ? read(() => doubtSlice(sql, afterId, order))
-        : tidy('restore', () => doubtSlice(sql, afterId, order)),
+        : tidy('restore', () => doubtSlice(sql, afterId, order), GROUP_ROWS),
     declareOwn: async (kind, { now, actor }, detail) => {
       await change('restore', () => {
         gate.declareOwn(kind, now)
@@ -163,9 +173,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     enqueue: async (requests, now, { stopAtConflict = false } = {}) => {
       try {
-        return await change('enqueue', () => enqueueAll(sql, requests, now, stopAtConflict))
+        return await write('enqueue', {
+          work: () => enqueueAll(sql, requests, now, stopAtConflict),
+          rows: requests.length,
+          makesWork: true,
+          ...(stopAtConflict ? { isUndoing: isConflictRollback } : {}),
+        })
       } catch (error) {
-        if (error instanceof ConflictRollback) return error.results
+        if (isConflictRollback(error)) return error.results
         throw error
       }
     },
@@ -207,9 +222,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return () => listeners.delete(wake)
     },
     saveDescriptions: (targets, now) =>
-      change('describe', () => {
-        for (const { name, version, description } of targets) sql.saveDescription.run(name, version, description, now)
-      }),
+      change(
+        'describe',
+        () => {
+          for (const { name, version, description } of targets) sql.saveDescription.run(name, version, description, now)
+        },
+        targets.length,
+      ),
     releaseChecks: (worker, now) =>
       change('release', () => {
         sql.releaseChecks.run(now, ownerOf(worker))
@@ -236,7 +255,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       change('resolve', () => resolve(sql, requestId, resolution, word, options)),
     sayToEach: (seen, saying, word, { dryRun, policyOf }) => {
       const say = () => sayToEach(sql, seen, saying, word, { dryRun, policyOf })
-      return dryRun ? read(() => db.transaction(say)()) : change(saying.word, say)
+      return dryRun ? read(() => db.transaction(say)()) : change(saying.word, say, seen.length)
     },
     adoptOrphan: (orphanId, word, policyOf) => change('orphan', () => adoptOrphan(sql, orphanId, word, policyOf)),
     dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
@@ -252,12 +271,14 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))
       const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)
-      return isIdle ? previewSlice(slice, afterId) : tidy('purge', () => purgeSlice(sql, slice, afterId, scope, word))
+      return isIdle
+        ? previewSlice(slice, afterId)
+        : tidy('purge', () => purgeSlice(sql, slice, afterId, scope, word), GROUP_ROWS)
     },
     dropKeptPayloads: (target, before, { dryRun }) =>
       dryRun
         ? read(() => ({ dropped: sql.countKeptPastAge.get(target, before) as number, done: true }))
-        : tidy('purge', () => dropKept(sql, target, before)),
+        : tidy('purge', () => dropKept(sql, target, before), GROUP_ROWS),
     boundLog: () => read(() => boundLog(db, realPath, options.logBoundBytes ?? LOG_BOUND_BYTES)),
     backup: async (to, backupOptions) => {
       checkOpen()
@@ -265,8 +286,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     },
     filesOf: ownFiles,
     close: async () => {
+      isClosing = true
+      await commits.drain()
       gate.close()
-      if (db.open) db.close()
+      db.close()
     },
   }
 }

@@ -90,12 +90,15 @@ export const SQL = {
     `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
-  // One insert-on-conflict decides whose the hash is; no row comes back where a request holds it.
-  claimHash: value(
+  // One insert-on-conflict decides whose a new hash is. Changes nothing where the ledger has it: then `claimFreeHash`.
+  insertHash: row(
     `INSERT INTO logical_hashes (hash, payload_hash, request_id, generation) VALUES (?, ?, ?, 1)
-       ON CONFLICT (hash) DO UPDATE SET request_id = excluded.request_id, payload_hash = excluded.payload_hash,
-         generation = generation + 1 WHERE request_id IS NULL
-       RETURNING generation`,
+       ON CONFLICT (hash) DO NOTHING`,
+  ),
+  // No row comes back where a request holds it.
+  claimFreeHash: value(
+    `UPDATE logical_hashes SET payload_hash = ?, request_id = ?, generation = generation + 1
+       WHERE hash = ? AND request_id IS NULL RETURNING generation`,
   ),
   findHash: row('SELECT request_id, payload_hash FROM logical_hashes WHERE hash = ?'),
   freeHashIfOwned: row('UPDATE logical_hashes SET request_id = NULL WHERE hash = ? AND request_id = ?'),
@@ -371,7 +374,8 @@ export function prepareStatements(db: Database.Database): Statements {
 export const ENQUEUE_STATEMENTS = [
   'schemaVersion',
   'insertRequest',
-  'claimHash',
+  'insertHash',
+  'claimFreeHash',
   'findHash',
   'deleteRequest',
   'setRequestGeneration',
