@@ -68,7 +68,7 @@ export interface Worker {
 const SPILL_SCAN_MS = 30_000
 /** This many questions go on beside however many calls. */
 const CHECKS_BESIDE_CALLS = 16
-const CHECKS_IN_LINE = 192
+const CHECKS_IN_LINE = 64
 const SAVE_WITHIN_MS = 500
 /** Of answers and of claims in one turn, so that neither the event loop nor the lock is held for long: about 4 ms. */
 const MOST_A_TURN = 64
