@@ -20,9 +20,11 @@ export function canonicalJson(value: unknown): string {
  */
 export function jsonTexts(value: unknown): { readonly text: string; readonly canonical: string } {
   const ordered = inOrder(value, 0)
+  // What JSON cannot say is refused before JSON.stringify throws in words of its own.
+  const apart = ordered === UNUSUAL ? write(value, '$', 0) : null
   const text = JSON.stringify(value)
   if (ordered === value) return { text, canonical: text }
-  return { text, canonical: ordered === UNUSUAL ? write(value, '$', 0) : JSON.stringify(ordered) }
+  return { text, canonical: apart ?? JSON.stringify(ordered) }
 }
 
 /** For `write` to say: it is refused, or JSON.stringify would print it otherwise than told. */

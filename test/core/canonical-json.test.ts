@@ -38,15 +38,30 @@ test.each([
   ['a lone surrogate', { a: '\ud800' }, '$.a'],
   ['a lone surrogate in a name', { '\udc00': 1 }, '$'],
 ])('%s is refused with its path', (_what, value, path) => {
-  expect(() => canonicalJson(value)).toThrow(
-    expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL', details: { path } }),
-  )
+  const refusal = expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL', details: { path } })
+  expect(() => canonicalJson(value)).toThrow(refusal)
+  expect(() => jsonTexts(value)).toThrow(refusal)
 })
 
 test('a cycle ends in an error instead of the stack', () => {
   const loop: Record<string, unknown> = {}
   loop['self'] = loop
-  expect(() => canonicalJson(loop)).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL' }))
+  const refusal = expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL' })
+  expect(() => canonicalJson(loop)).toThrow(refusal)
+  expect(() => jsonTexts(loop)).toThrow(refusal)
+})
+
+test('nesting beyond what JSON.stringify bears, and a toJSON that throws, are refused in our words', () => {
+  let deep: unknown = 0
+  for (let n = 0; n < 20_000; n++) deep = [deep]
+  const throwing = {
+    toJSON: () => {
+      throw new Error('not ours')
+    },
+  }
+  for (const value of [deep, throwing]) {
+    expect(() => jsonTexts(value)).toThrow(expect.objectContaining({ code: 'PAYLOAD_NOT_CANONICAL' }))
+  }
 })
 
 /** As RFC 8785 has it, written part by part. */
