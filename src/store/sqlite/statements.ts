@@ -342,8 +342,10 @@ export const SQL = {
      UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE ${NEEDS_ATTENTION}
        AND state = 'held' LIMIT +:limit)`,
   ),
+  // A slice of ids at a time: grouping sorts its rows in memory.
   countStates: row(
-    `SELECT target, state, COUNT(*) AS rows FROM task_state WHERE state <> 'queued' GROUP BY target, state`,
+    `SELECT target, state, COUNT(*) AS rows FROM task_state
+     WHERE request_id > :after AND request_id <= :through AND state <> 'queued' GROUP BY target, state`,
   ),
   countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
   countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
