@@ -110,7 +110,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 3727,
+    seed: 5200,
   },
   {
     name: 'a-restart-waits-again',
