@@ -116,8 +116,8 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
       if (!ledger.has(result.requestId)) continue
       const one = ledger.at(result.requestId)
       one.answers.push(result)
-      // What was acknowledged need not be shown for ever: the acknowledgement is on disk.
-      if (result.outcome.kind === 'accepted_without_id' && chance.is(0.5)) api.forget(one.name)
+      // What was acknowledged need not be shown for ever: the acknowledgement is on disk, and no older copy is.
+      if (result.outcome.kind === 'accepted_without_id' && chance.is(0.5) && copy === null) api.forget(one.name)
     }
     checkCertainty()
   }
