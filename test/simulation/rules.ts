@@ -136,7 +136,7 @@ export const RULES: readonly Rule[] = [
           "case 'undetermined':\n                return judgeMiss(await timed(current), result.evidence, settledForMs, startedAt)",
       },
     ],
-    seed: 434,
+    seed: 3037,
   },
   {
     name: 'remembers-bounds-absent',
