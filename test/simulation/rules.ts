@@ -369,6 +369,6 @@ export const RULES: readonly Rule[] = [
         replace: 'startedAt: row.startedAt ?? time.now',
       },
     ],
-    seed: 8944,
+    seed: 11_772,
   },
 ]
