@@ -50,7 +50,7 @@ export interface WorkerOptions {
   readonly drain: { readonly horizonMs: number } | null
   readonly onProgress?: ((report: WorkerReport) => void) | undefined
   /** Told after their commit of the requests whose submission was so plain that no event was written. */
-  readonly onPlain?: ((submitted: readonly RequestEvent[]) => void) | undefined
+  readonly onPlain?: ((submitted: () => readonly RequestEvent[]) => void) | undefined
 }
 
 /** A running worker: `startWorker` and `startRecovery` give it. */
@@ -362,7 +362,7 @@ function createLoop(options: WorkerOptions) {
     for (const task of result.toTrack) {
       checks.track(task.row.target, (signal) => options.track(task, signal))
     }
-    options.onPlain?.(plainEvents(results, result.settled, `worker:${options.name}`))
+    options.onPlain?.(() => plainEvents(results, result.settled, `worker:${options.name}`))
     options.onProgress?.(tally.report())
   }
 

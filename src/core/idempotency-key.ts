@@ -21,8 +21,9 @@ export interface KeyInput {
  */
 export function deriveKey(input: KeyInput, form: KeyForm): string {
   const { namespace, target, logicalHash, generation } = input
-  const text = `onceish-key-v1\0${JSON.stringify([namespace, target, logicalHash, generation])}`
-  const digest = hash('sha256', text, 'hex')
+  // As JSON writes the four in an array.
+  const parts = `${JSON.stringify(namespace)},${JSON.stringify(target)},${JSON.stringify(logicalHash)},${generation}`
+  const digest = hash('sha256', `onceish-key-v1\0[${parts}]`, 'hex')
   return form.kind === 'hex' ? digest.slice(0, form.length) : uuidOf(digest)
 }
 

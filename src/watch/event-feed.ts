@@ -15,8 +15,8 @@ export interface EventOptions {
 
 export interface EventFeed {
   events(options?: EventOptions): AsyncIterable<RequestEvent>
-  /** Told by a worker of this process after the commit. */
-  tell(plain: readonly RequestEvent[]): void
+  /** Told by a worker of this process after the commit; `plain` is asked for where anybody reads. */
+  tell(plain: () => readonly RequestEvent[]): void
   /** Ends every iteration. */
   close(): void
 }
@@ -78,12 +78,14 @@ export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
         }),
       }
     },
-    tell: (submitted) => {
+    tell: (ask) => {
+      if (readers.size === 0) return
+      const submitted = ask()
       for (const plain of readers.keys()) {
         plain.push(...submitted)
         if (plain.length > MAX_UNREAD) plain.splice(0, plain.length - MAX_UNREAD)
       }
-      if (readers.size > 0) commits.wake()
+      commits.wake()
     },
     close: () => {
       for (const end of readers.values()) end.abort()

@@ -45,9 +45,9 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/claim.js',
-        find: 'prepared: thaw(stored.frozen, payload),\n        leaseUntil',
+        find: 'prepared,\n        leaseUntil: next.leaseUntil',
         replace:
-          'prepared: input.claim.prepare({ requestId: row.requestId, target: row.target, payload, logicalHash: row.logicalHash, priority: row.priority, generation: row.generation }).call,\n        leaseUntil',
+          'prepared: input.claim.prepare({ requestId: row.requestId, target: row.target, payload, logicalHash: row.logicalHash, priority: row.priority, generation: row.generation }).call,\n        leaseUntil: next.leaseUntil',
       },
     ],
     seed: 3,
@@ -110,7 +110,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 3278,
+    seed: 5200,
   },
   {
     name: 'a-restart-waits-again',
@@ -123,7 +123,7 @@ export const RULES: readonly Rule[] = [
           'watched.set(row.requestId, { token, since: now });\n                return now.wall - (row.endedAt ?? now.wall)',
       },
     ],
-    seed: 1279,
+    seed: 82,
   },
   {
     name: 'complete-lookups-only',
@@ -136,7 +136,7 @@ export const RULES: readonly Rule[] = [
           "case 'undetermined':\n                return judgeMiss(await timed(current), result.evidence, settledForMs, startedAt)",
       },
     ],
-    seed: 434,
+    seed: 3037,
   },
   {
     name: 'remembers-bounds-absent',
@@ -211,7 +211,7 @@ export const RULES: readonly Rule[] = [
         replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
     ],
-    seed: 1005,
+    seed: 22,
   },
   {
     name: 'attempts-counted-at-the-claim',
@@ -369,6 +369,6 @@ export const RULES: readonly Rule[] = [
         replace: 'startedAt: row.startedAt ?? time.now',
       },
     ],
-    seed: 578,
+    seed: 11_772,
   },
 ]

@@ -25,8 +25,8 @@ export interface Stage {
 const START = Date.UTC(2030, 0, 1)
 /** How much happens before the calm. */
 export const CHAOS_STEPS = 160
-/** So many steps of calm, and a request still owed, is a loop without an end. */
-const CALM_STEPS = 3000
+/** So many steps of calm, and a request still owed, is a loop without an end; a clock ten minutes behind takes most of them. */
+const CALM_STEPS = 15_000
 const LOOK_EVERY = 20
 
 export async function openStage(library: Library, folder: string): Promise<Stage> {

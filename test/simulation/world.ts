@@ -82,6 +82,8 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
   const found = new Set<string>()
   let operator: Onceish
   let furthestOffset = 0
+  /** All that were: a jump far ahead that nobody saw must not hide a small one back. */
+  const offsets = [0]
   let hasJumped = false
   let isCalm = false
   let copy: StoreCopy | null = null
@@ -114,8 +116,8 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
       if (!ledger.has(result.requestId)) continue
       const one = ledger.at(result.requestId)
       one.answers.push(result)
-      // What was acknowledged need not be shown for ever: the acknowledgement is on disk.
-      if (result.outcome.kind === 'accepted_without_id' && chance.is(0.5)) api.forget(one.name)
+      // What was acknowledged need not be shown for ever: the acknowledgement is on disk, and no older copy is.
+      if (result.outcome.kind === 'accepted_without_id' && chance.is(0.5) && copy === null) api.forget(one.name)
     }
     checkCertainty()
   }
@@ -236,12 +238,15 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
 
   /** Of a time that was, and that the store does not know to be over. */
   function isTimeLost(): boolean {
-    const lostMs = furthestOffset - schedule.wallOffset - watch.clockAheadMs()
-    return lostMs > HARMLESS_SETBACK_MS && lostMs < ENDLESS_SETBACK_MS
+    return offsets.some((offset) => {
+      const lostMs = offset - schedule.wallOffset - watch.clockAheadMs()
+      return lostMs > HARMLESS_SETBACK_MS && lostMs < ENDLESS_SETBACK_MS
+    })
   }
 
   async function jump(): Promise<void> {
     schedule.wallOffset += chance.pick([-600_000, -600_000, -12_000, -5000, -800, 800, 5000, 12_000, 600_000])
+    offsets.push(schedule.wallOffset)
     furthestOffset = Math.max(furthestOffset, schedule.wallOffset)
     hasJumped = true
     schedule.note(`the wall clock jumps: it is ahead by ${schedule.wallOffset}`)

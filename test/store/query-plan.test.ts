@@ -1,7 +1,7 @@
 // The hot statements must go by their index, whatever the tables hold: a scan here is a worker that slows with its backlog.
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
-import { SQL } from '../../src/store/sqlite/statements.ts'
+import { defineFunctions, SQL } from '../../src/store/sqlite/statements.ts'
 import { openWorld } from '../support/store.ts'
 
 const HOT: Record<string, RegExp> = {
@@ -9,7 +9,7 @@ const HOT: Record<string, RegExp> = {
   dueWaiting: /SEARCH waiting USING PRIMARY KEY \(due_at<\?\)/,
   nextWaitingAt: /SEARCH waiting/,
   expiredLeases: /^SEARCH task_state USING COVERING INDEX task_state_invoking \(lease_until<\?\)$/,
-  noteExpired: /^SEARCH task_state USING INDEX task_state_invoking \(lease_until<\?\)$/,
+  noteExpired: /^SEARCH task_state USING INDEX task_state_invoking \(lease_until<\?\)/,
   expireIfInvoking: /^SEARCH task_state USING INTEGER PRIMARY KEY/,
   plainDoubt: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   adoptIfUnknown: /SEARCH task_state USING INTEGER PRIMARY KEY/,
@@ -38,6 +38,7 @@ const HOT: Record<string, RegExp> = {
 test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async (name, plan) => {
   const world = await openWorld()
   const db = new Database(world.path)
+  defineFunctions(db)
   const { text } = SQL[name as keyof typeof SQL]
   const names = [...text.matchAll(/:([a-z]\w*)/g)].map(([, parameter = '']) => [parameter, 1])
   const parameters = names.length > 0 ? [Object.fromEntries(names)] : [...text.matchAll(/\?/g)].map(() => 1)
@@ -66,6 +67,7 @@ test.each([
 ] as const)('%s fills no temporary table, which costs more than what it writes', async (name) => {
   const world = await openWorld()
   const db = new Database(world.path)
+  defineFunctions(db)
   const { text } = SQL[name]
   const names = [...text.matchAll(/:([a-z]\w*)/g)].map(([, parameter = '']) => [parameter, 1])
   const parameters = names.length > 0 ? [Object.fromEntries(names)] : [...text.matchAll(/\?/g)].map(() => 1)

@@ -531,7 +531,7 @@ test('a claim takes off the queue what it took and nothing else, in every lane',
   // The most urgent ones cannot be rendered: they leave the queue by themselves, between the ones that are called.
   const prepare = (request: Claimable) => {
     if (request.priority === 3) return { kind: 'dead', reason: 'render_failed', note: 'no such field' } as const
-    const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, fingerprint: 'f', account: null }
+    const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, account: null }
     return { kind: 'prepared', key: null, call, targetVersion: 'v1' } as const
   }
   const targets = ['keyed', 'opaque', 'lookup'].map((name) => ({ name, policy: KEYED }))
@@ -549,7 +549,7 @@ test('what is enqueued while a claim renders stays in the queue, however urgent 
   const world = await openWorld()
   await world.enqueue({ n: 1 })
   await world.enqueue({ n: 2 })
-  const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, fingerprint: 'f', account: null }
+  const call = { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: null, account: null }
   const enqueued: Promise<unknown>[] = []
   const prepare = ({ requestId }: Claimable) => {
     enqueued.push(world.enqueue({ by: requestId }, { priority: 9, dueAt: world.clock.now - 1000 }))

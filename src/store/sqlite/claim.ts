@@ -10,7 +10,7 @@ import { dead } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
-import { freeze, fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw } from './rows.ts'
+import { freeze, fromTaskState, type TaskStateRow, thaw } from './rows.ts'
 import { applyTransition, askedSoFar, currentTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
@@ -19,7 +19,7 @@ const DEATHS_A_TURN = 100
 
 /** As the statement lists them; of a request that was never claimed, everything from `state` on is null. */
 type ClaimableCells = [
-  logicalHash: StoredHash,
+  logicalHash: string,
   priority: number,
   generation: number,
   createdAt: number,
@@ -64,9 +64,8 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { request_id: requestId, target } = head
   const row = sql.claimable.get(requestId) as ClaimableCells | undefined
   invariant(row !== undefined, `request ${requestId} is in the queue and not there`)
-  const [storedHash, priority, generation, createdAt, payload, state, version, lastAttempt, , , frozenBefore] = row
+  const [logicalHash, priority, generation, createdAt, payload, state, version, lastAttempt, , , frozenBefore] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
-  const logicalHash = logicalHashOf(storedHash)
   const request = { requestId, target, payload, logicalHash, priority, generation }
   const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
@@ -77,8 +76,8 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const frozen = freeze(prepared, payload)
   if (state === null) {
     sql.insertInvoking.run(
-      requestId, target, targetVersion, storedHash, priority, nonce, generation, key, owner, leaseUntil, steadyAt, frozen,
-      createdAt, word.now,
+      requestId, target, targetVersion, requestId, priority, nonce, generation, key, owner, leaseUntil, steadyAt, frozen, createdAt,
+      word.now,
     ) // biome-ignore format: the order is the statement's
   } else {
     const { changes } = sql.claimQueued.run(

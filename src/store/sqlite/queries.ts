@@ -241,6 +241,8 @@ export function listRequests(db: Connection, filter: RequestFilter): RequestView
   return (db.prepare(text).all(parameters) as OverviewRow[]).map(toView)
 }
 
+const COUNTED_AT_ONCE = 50_000
+
 export function storeStatus(sql: Statements): StoreStatus {
   const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
   const of = (name: string) =>
@@ -253,7 +255,10 @@ export function storeStatus(sql: Statements): StoreStatus {
       states[row.state] = (states[row.state] ?? 0) + row.rows
     }
   }
-  count(sql.countStates.all() as never)
+  const lastId = (sql.lastTaskStateId.get() as number | null) ?? 0
+  for (let after = 0; after < lastId; after += COUNTED_AT_ONCE) {
+    count(sql.countStates.all({ after, through: after + COUNTED_AT_ONCE }) as never)
+  }
   count((sql.countReady.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'ready' })))
   count((sql.countWaiting.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'scheduled' })))
   for (const row of sql.targetRows.all() as TargetRow[]) {

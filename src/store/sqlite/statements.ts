@@ -2,6 +2,8 @@
 // Each UPDATE of a row in flight names the state or version it leaves: zero changes means that somebody else was first.
 // LIMIT takes its parameter behind a plus: SQLite looks at the value of a bare one to plan, and so plans anew at each bind.
 import type Database from 'better-sqlite3'
+import { fingerprintOf } from '../../core/prepared-call.ts'
+import { thaw } from './rows.ts'
 
 const TASK_STATE_COLUMNS = [
   'request_id', 'state', 'target', 'target_version', 'logical_hash', 'priority', 'task_id', 'version', 'attempt', 'nonce',
@@ -129,7 +131,9 @@ export const SQL = {
 
   // claim
   claimable: cells(
-    `SELECT requests.logical_hash, requests.priority, requests.generation, requests.created_at, requests.payload,
+    `SELECT CASE typeof(requests.logical_hash) WHEN 'blob' THEN 'v1:' || lower(hex(requests.logical_hash))
+         ELSE requests.logical_hash END,
+       requests.priority, requests.generation, requests.created_at, requests.payload,
        task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key, task_state.target_version,
        task_state.frozen
      FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
@@ -139,7 +143,7 @@ export const SQL = {
     `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
        generation, idempotency_key, attempts, doubtful_attempts, lease_owner, lease_until, started_at, frozen, created_at,
        updated_at)
-     VALUES (?, 'invoking', ?, ?, ?, ?, 1, 1, ?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)`,
+     VALUES (?, 'invoking', ?, ?, (SELECT logical_hash FROM requests WHERE request_id = ?), ?, 1, 1, ?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)`,
   ),
   // A request that was queued again: its attempts surely had no effect.
   claimQueued: row(
@@ -181,7 +185,8 @@ export const SQL = {
     `INSERT INTO events (request_id, target, at, kind, from_state, to_state, attempt, actor, reason, detail)
      SELECT request_id, target, :now, 'unknown', 'invoking', 'unknown', attempt, :actor, 'lease_expired',
        json_object('leaseOwner', lease_owner, 'leaseUntil', lease_until,
-         'call', json_object('claimedAt', updated_at, 'key', idempotency_key, 'fingerprint', json_extract(frozen, '$[4]'),
+         'call', json_object('claimedAt', updated_at, 'key', idempotency_key, 'fingerprint', fingerprint_of(frozen,
+             (SELECT payload FROM requests WHERE requests.request_id = task_state.request_id)),
            'leaseOwner', lease_owner),
          'round', backoff_step)
      FROM task_state WHERE ${EXPIRED}`,
@@ -337,8 +342,10 @@ export const SQL = {
      UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE ${NEEDS_ATTENTION}
        AND state = 'held' LIMIT +:limit)`,
   ),
+  // A slice of ids at a time: grouping sorts its rows in memory.
   countStates: row(
-    `SELECT target, state, COUNT(*) AS rows FROM task_state WHERE state <> 'queued' GROUP BY target, state`,
+    `SELECT target, state, COUNT(*) AS rows FROM task_state
+     WHERE request_id > :after AND request_id <= :through AND state <> 'queued' GROUP BY target, state`,
   ),
   countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
   countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
@@ -366,7 +373,15 @@ export const SQL = {
 
 export type Statements = { readonly [Name in keyof typeof SQL]: Database.Statement }
 
+/** Functions of ours that statements call. */
+export function defineFunctions(db: Database.Database): void {
+  db.function('fingerprint_of', { deterministic: true }, (frozen, payload) =>
+    fingerprintOf(thaw(frozen as string, payload as string)),
+  )
+}
+
 export function prepareStatements(db: Database.Database): Statements {
+  defineFunctions(db)
   return prepareOnly(db, Object.keys(SQL) as (keyof Statements)[])
 }
 

@@ -50,9 +50,10 @@ class InCodeTarget implements Target {
     this.#read = createReadings(createRedactor(secrets), definition)
   }
 
-  keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null {
+  keyFor({ namespace, logicalHash, generation }: Parameters<Target['keyFor']>[0]): string | null {
     const { idempotency } = this.#definition.care
-    return idempotency === null ? null : deriveKey({ ...input, target: this.name }, idempotency.format)
+    if (idempotency === null) return null
+    return deriveKey({ namespace, target: this.name, logicalHash, generation }, idempotency.format)
   }
 
   prepare({ payload }: PrepareInput): PreparedCall {

@@ -103,9 +103,10 @@ class HttpTarget implements Target {
     this.#envSecrets = secretsOf([this.#submit, this.#lookup?.call, this.#cancel?.call, this.#status?.call], env)
   }
 
-  keyFor(input: { namespace: string; logicalHash: string; generation: number }): string | null {
+  keyFor({ namespace, logicalHash, generation }: Parameters<Target['keyFor']>[0]): string | null {
     const { idempotency } = this.#definition
-    return idempotency === null ? null : deriveKey({ ...input, target: this.name }, idempotency.format)
+    if (idempotency === null) return null
+    return deriveKey({ namespace, target: this.name, logicalHash, generation }, idempotency.format)
   }
 
   prepare(input: PrepareInput): PreparedCall {

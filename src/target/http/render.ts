@@ -40,10 +40,11 @@ interface CompiledBody {
   readonly template: CompiledTemplate | null
 }
 
+/** Nobody else's yet. */
 interface RenderedCall {
   readonly method: string
   readonly url: string
-  readonly headers: HeaderMap
+  readonly headers: Record<string, string>
   readonly body: string | null
 }
 
@@ -97,11 +98,10 @@ export function scopeOf(
 
 /** Everything but the secret headers. Throws RENDER_FAILED naming the part that does not fit. */
 export function renderCall(call: CompiledCall, scope: ExpressionScope, payload: string): RenderedCall {
-  const contentType = CONTENT_TYPES[call.body.kind]
   return {
     method: call.method,
     url: call.fixedUrl ?? attempt(call, 'the URL', () => new URL(call.url.evaluate(scope)).href),
-    headers: { ...(contentType === null ? {} : { 'content-type': contentType }), ...renderHeaders(call, scope) },
+    headers: renderHeaders(call, scope),
     body: renderBody(call, scope, payload),
   }
 }
@@ -128,8 +128,8 @@ export function freezeCall(
   keyHeader: { readonly name: string; readonly value: string } | null,
   account: string | null,
 ): PreparedCall {
-  const headers = keyHeader === null ? rendered.headers : { ...rendered.headers, [keyHeader.name]: keyHeader.value }
-  const { method, url, body } = rendered
+  const { method, url, headers, body } = rendered
+  if (keyHeader !== null) headers[keyHeader.name] = keyHeader.value
   return { method, url, headers, body, account }
 }
 
@@ -150,8 +150,10 @@ function compileBody({ kind, template }: BodyDefinition): CompiledBody {
   return { kind, template: kind === 'none' || isWholePayload ? null : compileTemplateValue(template) }
 }
 
-function renderHeaders(call: CompiledCall, scope: ExpressionScope): HeaderMap {
+function renderHeaders(call: CompiledCall, scope: ExpressionScope): Record<string, string> {
   const rendered: Record<string, string> = {}
+  const contentType = CONTENT_TYPES[call.body.kind]
+  if (contentType !== null) rendered['content-type'] = contentType
   for (const [name, template] of call.headers) {
     const value = headerText(
       call,

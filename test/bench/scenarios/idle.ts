@@ -1,4 +1,4 @@
-// (c) What a worker costs that has nothing to do and watches: the CPU time of its process, with an empty store and with one in
+// (g) What a worker costs that has nothing to do and watches: the CPU time of its process, with an empty store and with one in
 // which much waits for later.
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// (b) From the call of `enqueue` to the arrival of the API's call, at 100 requests a second: enqueued and worked in this process,
+// (e) From the call of `enqueue` to the arrival of the API's call, at 100 requests a second: enqueued and worked in this process,
 // and enqueued here and worked in another one; beside them what the machine takes for a synced commit and a call by itself.
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// (d) The memory of the command line: a million requests are enqueued from an NDJSON file and drained, each by a process of its
+// (f) The memory of the command line: a million requests are enqueued from an NDJSON file and drained, each by a process of its
 // own, against a server in another one. Peaks are no matter of luck, and a million takes minutes: one round.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { startApi } from '../api/start-server.ts'
-import { payloadOf } from '../requests.ts'
+import { configOf, payloadOf } from '../requests.ts'
 import type { Bench, Scenario } from '../scenario.ts'
 
 const MAIN = fileURLToPath(new URL('../../../dist/cli/main.js', import.meta.url))
@@ -35,7 +35,7 @@ async function measure(bench: Bench, origin: string): Promise<void> {
   const lines = join(bench.folder, 'requests.ndjson')
   const config = join(bench.folder, 'onceish.config.json')
   writeLines(lines, requests)
-  writeFileSync(config, JSON.stringify(configOf(origin)))
+  writeFileSync(config, JSON.stringify(configOf('./onceish.db', origin)))
   const bytes = statSync(lines).size
 
   const enqueue = await runCommand(['enqueue', '--file', lines, '--config', config, '--json'])
@@ -49,19 +49,6 @@ async function measure(bench: Bench, origin: string): Promise<void> {
     const what = `${requests.toLocaleString('en')} requests: ${name}`
     bench.figure({ name: `${what}, peak RSS`, unit: 'MB', values: [peakMb], aim: AIM })
     bench.figure({ name: what, unit: 'requests/s', values: [requests / seconds] })
-  }
-}
-
-function configOf(origin: string): object {
-  return {
-    store: './onceish.db',
-    targets: {
-      render: {
-        submit: { url: `${origin}/renders` },
-        idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-        taskId: '{% $response.body.id %}',
-      },
-    },
   }
 }
 

@@ -1,4 +1,4 @@
-// (e) A sweep over rows in doubt whose tasks the API finds, from the end of their leases to the settlement, against a client that
+// (g) A sweep over rows in doubt whose tasks the API finds, from the end of their leases to the settlement, against a client that
 // only asks the same with undici. Both run in this process, in turn, against the same server in another one.
 import { join } from 'node:path'
 import { Pool } from 'undici'

@@ -1,4 +1,4 @@
-// (e) How much room a request takes in the database while it is owed and once it was submitted, and how far the log grows while
+// How much room a request takes in the database while it is owed and once it was submitted, and how far the log grows while
 // a worker drains over HTTP. A database keeps the room that rows have left, for those to come: so both are told after draining.
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { loadBuilt } from '../built.ts'
-import { payloadOf } from '../requests.ts'
+import { configOf, payloadOf } from '../requests.ts'
 import type { Bench, Scenario } from '../scenario.ts'
 import { driveStore } from '../turns.ts'
 
@@ -74,19 +74,9 @@ async function measureLog(bench: Bench, requests: number): Promise<void> {
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const store = join(bench.folder, 'log.db')
-  const onceish = await openOnceish({
-    config: {
-      store,
-      targets: {
-        render: {
-          submit: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/renders` },
-          idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-          taskId: '{% $response.body.id %}',
-        },
-      },
-    },
-  })
+  const onceish = await openOnceish({ config: configOf(store, origin) })
   let largest = 0
   try {
     const batch = Array.from({ length: requests }, (_, i) => ({ target: 'render', payload: payloadOf(i) }))

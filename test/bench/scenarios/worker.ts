@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Pool } from 'undici'
 import { startApi } from '../api/start-server.ts'
 import { loadBuilt } from '../built.ts'
-import { payloadOf } from '../requests.ts'
+import { configOf, payloadOf } from '../requests.ts'
 import { inTurn, ratios } from '../rounds.ts'
 import type { Aim, Bench, Scenario } from '../scenario.ts'
 
@@ -66,18 +66,7 @@ interface Product {
 
 async function openProduct(store: string, origin: string): Promise<Product> {
   const { openOnceish } = await loadBuilt()
-  const onceish = await openOnceish({
-    config: {
-      store,
-      targets: {
-        render: {
-          submit: { url: `${origin}/renders` },
-          idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-          taskId: '{% $response.body.id %}',
-        },
-      },
-    },
-  })
+  const onceish = await openOnceish({ config: configOf(store, origin) })
   let made = 0
   return {
     drain: async (requests, concurrency) => {
