@@ -180,6 +180,13 @@ test('a large batch commits alone, in its place', async () => {
   expect(stored()).toEqual([0, 1, ...upTo(GROUP_ROWS).map((n) => 100 + n), 2, 3])
 })
 
+test('a long payload counts as the many rows that take as long to write', async () => {
+  const { store, commits } = await open()
+  const long = upTo(4).map((n) => ({ ...requestOf(n), payload: JSON.stringify({ n, text: 'x'.repeat(2 ** 20) }) }))
+  await Promise.all(long.map((request) => store.enqueue([request], 1)))
+  expect(commits()).toBe(4)
+})
+
 test('while another process holds the lock all wait, and commit together once it is free', async () => {
   const { store, other, commits } = await open()
   other.exec('BEGIN IMMEDIATE')
@@ -202,6 +209,16 @@ test('a lock that is held too long is told to each, and the store goes on afterw
   other.exec('ROLLBACK')
   await store.enqueue([requestOf(3)], 1)
   expect(stored()).toEqual([3])
+})
+
+test('a lock that is held too long is told to all at once, however many wait', async () => {
+  const { store, other } = await open({ busyForMs: 0 })
+  other.exec('BEGIN IMMEDIATE')
+  const since = performance.now()
+  const ended = await Promise.allSettled(enqueueEach(store, upTo(8 * GROUP_ROWS - 1)))
+  // One try waits 200 ms for the lock, holding the event loop.
+  expect(performance.now() - since).toBeLessThan(1000)
+  expect(new Set(ended.map((one) => (one as PromiseRejectedResult).reason.code))).toEqual(new Set(['STORE_BUSY']))
 })
 
 test('a sync that fails is told to all whom it was for, and none is tried again', async () => {

@@ -104,23 +104,22 @@ export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
 
   function fail(group: readonly Waiting[], error: unknown): void {
     if (isBusy(error)) {
-      const isLate = ({ since }: Waiting) => performance.now() - since > busyForMs
-      refuse(group.filter(isLate), error)
+      // All that have waited too long, not only this group: each further try would hold the event loop once more.
+      const inTime = waiting.findIndex(({ since }) => performance.now() - since <= busyForMs)
+      refuse(inTime === -1 ? waiting.length : inTime, error)
       pause()
       return
     }
     pauses = 0
     // After a failed sync nobody knows what is on disk.
-    if (group.length === 1 || isSyncFailure(error)) refuse(group, error)
+    if (group.length === 1 || isSyncFailure(error)) refuse(group.length, error)
     else for (const one of group) one.isAlone = true
     goOn()
   }
 
-  function refuse(refused: readonly Waiting[], error: unknown): void {
-    for (const one of refused) {
-      waiting.splice(waiting.indexOf(one), 1)
-      one.reject(toStoreError(error, path))
-    }
+  /** The first so many. */
+  function refuse(count: number, error: unknown): void {
+    for (const one of waiting.splice(0, count)) one.reject(toStoreError(error, path))
   }
 
   /** What waits behind a group is committed once the event loop has gone round. */

@@ -2,7 +2,7 @@
 import { realpathSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import { hasCode, OnceishError } from '../../core/errors.ts'
-import type { Commit, Store, StoreProbe } from '../store.ts'
+import type { Commit, NewRequest, Store, StoreProbe } from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import { copyStore, ownFiles } from './backup.ts'
 import { createCallGate } from './call-gate.ts'
@@ -38,6 +38,7 @@ export interface SqliteStoreOptions {
 }
 
 const BUSY_FOR_MS = 30_000
+const CHARS_A_ROW = 4096
 
 /** @throws OnceishError STORE_* when the file cannot be opened, is no database of ours, or has a newer schema. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
@@ -175,7 +176,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       try {
         return await write('enqueue', {
           work: () => enqueueAll(sql, requests, now, stopAtConflict),
-          rows: requests.length,
+          rows: rowsOf(requests),
           makesWork: true,
           ...(stopAtConflict ? { isUndoing: isConflictRollback } : {}),
         })
@@ -292,6 +293,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       db.close()
     },
   }
+}
+
+/** A long payload takes as long to write as many short ones. */
+function rowsOf(requests: readonly NewRequest[]): number {
+  return requests.reduce((rows, { payload }) => rows + 1 + Math.floor(payload.length / CHARS_A_ROW), 0)
 }
 
 /** A file that is made anew knows nothing of what a store called that stood here. Call under the write lock. */
