@@ -179,6 +179,9 @@ function settleNewest(row: TaskState, result: AttemptResult, context: SettleCont
   const { outcome } = result
   const accepted = acceptedBy(result)
   if (accepted !== null) return settleOn(row, accepted, context, 'answer')
+  // It was sent back to the queue, then held by this attempt's answer: nothing is left of the call to look into it with.
+  if (row.startedAt === null)
+    return showsExecuted(outcome) ? noteExecuted(row, result) : { kind: 'ignored', why: 'late', orphan: null }
   switch (outcome.kind) {
     case 'exists':
       return outcome.ours ? doubt(row, result, context, 'exists_without_id') : hold(row, result, 'exists_not_ours')

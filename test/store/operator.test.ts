@@ -278,3 +278,22 @@ test('"it happened" ends a row whose known task could not be canceled', async ()
     view: { state: 'submitted', taskId: 'T' },
   })
 })
+
+test('a repeated answer of a call that was sent back changes nothing of the row that its first answer held', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world, 'keyed')
+  const happened = { kind: 'accepted_without_id', evidence: { phase: 'answered', status: 200 } } as const
+  await world.turn({ results: [answer(call, happened)] })
+  await world.store.resolve(call.requestId, { kind: 'retry_accepting_duplicates' }, word(world), ALWAYS)
+  const held = { state: 'held', reason: 'executed_without_id' }
+  const first = await world.turn({ results: [answer(call, happened)] })
+  expect(first.settled).toMatchObject([{ ...held, applied: true }])
+  for (const outcome of [happened, rejected, notExecuted()]) {
+    const { settled } = await world.turn({ results: [answer(call, outcome)] })
+    expect(settled).toMatchObject([{ state: 'held', applied: false }])
+  }
+  expect((await world.store.get(call.requestId))?.taskState).toMatchObject(held)
+  const late = await world.turn({ results: [answer(call, accepted('t1'))] })
+  expect(late.settled).toMatchObject([{ state: 'submitted', applied: true }])
+  await world.store.close()
+})
