@@ -36,19 +36,22 @@ export interface ChecksOptions {
   readonly log: Log
   /** How many questions run at once. */
   readonly limit: () => number
+  /** How long a row is ours to ask about. */
+  readonly leaseMs: number
   /** Called when a turn should record something. */
   readonly onNews: () => void
 }
 
 interface Question {
   readonly target: string
+  readonly since: number
   readonly begin: (signal: AbortSignal) => Promise<void>
 }
 
 const LIMITED_RETRY_MS = 250
 const RECORD_WITHIN_MS = 100
 
-export function createChecks({ clock, log, limit, onNews }: ChecksOptions): Checks {
+export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptions): Checks {
   const running = new Map<AbortController, Question>()
   let line: Question[] = []
   /** What leads to no call: it is recorded by and by. */
@@ -72,13 +75,15 @@ export function createChecks({ clock, log, limit, onNews }: ChecksOptions): Chec
         log.error({ err: error }, 'a check broke off: its row is looked into again when its lease is over')
       }
     }
-    line.push({ target, begin })
+    line.push({ target, since: clock.monotonicNow(), begin })
     beginNext()
   }
 
   function beginNext(): void {
     while (line.length > 0 && running.size < limit()) {
       const question = line.shift() as Question
+      // Whose lease ran out in line is due again, and somebody else's as soon as ours.
+      if (clock.monotonicNow() - question.since >= leaseMs) continue
       const abort = new AbortController()
       running.set(abort, question)
       void question.begin(abort.signal).then(() => {

@@ -101,7 +101,7 @@ function createLoop(options: WorkerOptions) {
   )
   const wake = createWake(clock)
   const pace = createPace(clock)
-  const checks = createChecks({ clock, log, limit: checksAtOnce, onNews: () => wake.signal() })
+  const checks = createChecks({ clock, log, limit: checksAtOnce, leaseMs, onNews: () => wake.signal() })
   const counters = createCounters()
   const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
   const tally = createTally(log, counters)

@@ -18,7 +18,7 @@ function openChecks(limit: number) {
   const onNews = () => {
     news++
   }
-  const checks = createChecks({ clock, log: SILENT, limit: () => limit, onNews })
+  const checks = createChecks({ clock, log: SILENT, limit: () => limit, leaseMs: 1000, onNews })
   return {
     checks,
     asked,
@@ -55,6 +55,22 @@ test('questions beyond the limit stand in line, and the next begins when one end
   await asked[1]?.say(HELD)
   expect(asked.map(({ requestId }) => requestId)).toEqual([1, 2, 3])
   expect([checks.size, checks.openTo('a')]).toEqual([4, 2])
+})
+
+test('a question whose lease ran out in line is not asked: its row is due again, maybe for another worker', async () => {
+  const { checks, asked, ask, news, pass } = openChecks(1)
+  for (const requestId of [1, 2]) ask(requestId)
+  pass(500)
+  ask(3)
+  pass(500)
+  await asked[0]?.say(HELD)
+  expect(asked.map(({ requestId }) => requestId)).toEqual([1, 3])
+  pass(1000)
+  ask(4)
+  pass(1000)
+  await asked[1]?.say(HELD)
+  expect(asked).toHaveLength(2)
+  expect([checks.size, checks.hasNews(1), news()]).toEqual([2, true, 2])
 })
 
 test('what was found waits for more while a line stands, but not for long', async () => {
