@@ -193,6 +193,8 @@ function settleNewest(row: TaskState, result: AttemptResult, context: SettleCont
     case 'not_executed':
     case 'rejected':
     case 'blocked':
+      // Told once: again, it would give back another replay, or close a target that has been opened since.
+      if (!row.doubtfulAttempts.includes(result.attempt)) return { kind: 'ignored', why: 'known', orphan: null }
       return settleWithoutEffect(row, result, context)
     default:
       return doubt(row, result, context, outcome.kind)

@@ -234,6 +234,24 @@ test('replays have a bound of their own and end held', async () => {
   await world.store.close()
 })
 
+test('an answer that comes again gives back no second replay, and closes no target that was opened since', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, unknown())] })
+  const replay = (await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(replay, unknown())] })
+  const last = (await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })).calls[0] as ClaimedCall
+  await world.turn({ results: [answer(last, blocked)] })
+  const settled = await stateOf(world, call.requestId)
+  expect(settled).toMatchObject({ state: 'unknown', replays: 1, doubtfulAttempts: [1, 2] })
+  await world.store.resume('keyed', 'a person', world.clock.now)
+  const again = await world.turn({ results: [answer(last, blocked), answer(last, notExecuted(true))] })
+  expect(again.settled.map(({ applied }) => applied)).toEqual([false, false])
+  expect(await stateOf(world, call.requestId)).toMatchObject({ version: settled?.version, replays: 1 })
+  expect((await world.store.status()).targets['keyed']?.paused).toBe(false)
+  await world.store.close()
+})
+
 test('only as many settled misses as asked permit a new call, which takes the earlier doubt away', async () => {
   const world = await openWorld()
   const call = await claimOne(world, 'lookup')
