@@ -361,6 +361,22 @@ test('settling the same answer twice is a no-op', async () => {
   await world.store.close()
 })
 
+test('where SQLite itself undoes the transaction, nothing of the turn stands by itself', async () => {
+  const world = await openWorld()
+  const bad = await claimOne(world)
+  const good = await claimOne(world)
+  await world.enqueue({ n: 'next' })
+  const db = new Database(world.path)
+  db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
+    BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END`)
+  const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
+  await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
+  for (const { requestId } of [bad, good]) expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
+  expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
+  db.close()
+  await world.store.close()
+})
+
 test('one answer that cannot be written is held and does not roll back the others', async () => {
   const world = await openWorld()
   const good = await claimOne(world)

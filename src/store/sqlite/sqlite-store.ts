@@ -20,6 +20,7 @@ import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, listRequests, readFacts, requestDetail, requestViews, storeStatus, toEvent } from './queries.ts'
 import type { TaskStateRow } from './rows.ts'
+import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
 import { pauseTarget } from './transitions.ts'
 import { runTurn } from './turn.ts'
@@ -129,7 +130,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const turn = async (input: TurnInput): Promise<TurnResult> => {
     checkOpen()
     let hasCommitted = false
-    const run = (guard: Parameters<typeof runTurn>[2]) =>
+    const run = (guard: Guard | null) =>
       commits.write({
         rows: 1,
         isUrgent: true,
@@ -150,7 +151,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       if (hasCommitted || input.results.length === 0) throw error
       if (hasCode(error, ...MACHINE_TROUBLE, 'INVARIANT_BROKEN')) throw error
       // One of the answers cannot be written as it is: again, each under a savepoint of its own.
-      return run((work) => db.transaction(work)())
+      return run(savepointsOf(db))
     })
   }
 
@@ -292,6 +293,20 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       gate.close()
       db.close()
     },
+  }
+}
+
+/** Where an error makes SQLite undo the whole transaction, nothing may be written after it: that would stand by itself. */
+function savepointsOf(db: Connection): Guard {
+  let undoneBy: unknown
+  return (work) => {
+    if (!db.inTransaction) throw undoneBy
+    try {
+      return db.transaction(work)()
+    } catch (error) {
+      undoneBy = error
+      throw error
+    }
   }
 }
 
