@@ -13,7 +13,9 @@ export interface Rule {
 const SETTLEMENT = 'core/settlement.js'
 const WINDOWS = 'core/windows.js'
 const RECONCILIATION = 'core/reconciliation.js'
-const STATEMENTS = 'store/sqlite/statements.js'
+const QUEUE_SQL = 'store/sqlite/sql/queue.js'
+const TURN_SQL = 'store/sqlite/sql/turn.js'
+const UPKEEP_SQL = 'store/sqlite/sql/upkeep.js'
 
 export const RULES: readonly Rule[] = [
   {
@@ -21,7 +23,7 @@ export const RULES: readonly Rule[] = [
     what: 'a lease that ran out never puts a request back into the queue',
     patches: [
       {
-        file: STATEMENTS,
+        file: TURN_SQL,
         find: "SET state = 'unknown', version = version + 1, lease_owner = NULL",
         replace:
           "SET state = 'queued', doubtful_attempts = '', frozen = NULL, version = version + 1, lease_owner = NULL",
@@ -206,7 +208,7 @@ export const RULES: readonly Rule[] = [
     what: 'a new request for a hash that was freed takes the next generation, and a key of its own',
     patches: [
       {
-        file: STATEMENTS,
+        file: QUEUE_SQL,
         find: 'request_id = ?, generation = generation + 1\n       WHERE hash = ? AND request_id IS NULL',
         replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
@@ -217,8 +219,8 @@ export const RULES: readonly Rule[] = [
     name: 'attempts-counted-at-the-claim',
     what: 'calls, re-calls and replays are counted before they are made: what kills its worker every time comes to an end',
     patches: [
-      { file: STATEMENTS, find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)", replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?)" },
-      { file: STATEMENTS, find: 'attempts = attempts + 1,', replace: 'attempts = attempts,' },
+      { file: TURN_SQL, find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)", replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?)" },
+      { file: TURN_SQL, find: 'attempts = attempts + 1,', replace: 'attempts = attempts,' },
       { file: RECONCILIATION, find: 'patch: { replays: row.replays + 1 }', replace: 'patch: { replays: row.replays }' },
       { file: RECONCILIATION, find: 'attempts: row.attempts + 1,', replace: 'attempts: row.attempts,' },
     ],
@@ -241,7 +243,7 @@ export const RULES: readonly Rule[] = [
     what: 'whoever lost a lease cannot renew the one that another holds',
     patches: [
       {
-        file: STATEMENTS,
+        file: TURN_SQL,
         find: "WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND lease_owner = ?",
         replace: "WHERE request_id = ? AND ? > 0 AND ? <> '' AND state = 'invoking' AND ? <> ''",
       },
@@ -337,13 +339,13 @@ export const RULES: readonly Rule[] = [
     what: 'a purge leaves what is in doubt',
     patches: [
       {
-        file: STATEMENTS,
+        file: UPKEEP_SQL,
         find: `  state IN ('submitted', 'succeeded', 'failed', 'expired', 'lost', 'dead', 'canceled')
   AND state IN (SELECT value FROM json_each(:states))
 `,
         replace: "  (state <> 'queued' OR :states IS NULL)\n",
       },
-      { file: STATEMENTS, find: "  AND (doubtful_attempts = '' OR abandoned = 1)\n", replace: '' },
+      { file: UPKEEP_SQL, find: "  AND (doubtful_attempts = '' OR abandoned = 1)\n", replace: '' },
     ],
     seed: 2,
   },

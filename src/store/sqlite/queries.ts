@@ -18,7 +18,8 @@ import type {
 } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
-import { NEEDS_ATTENTION, OVERVIEW_COLUMNS, type Statements } from './statements.ts'
+import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
+import type { Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
 
 interface OverviewRow {

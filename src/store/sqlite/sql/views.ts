@@ -1,0 +1,98 @@
+// What people are shown, and what a worker asks before it ends or rests.
+import { row, value } from './text.ts'
+
+/** Says word for word what the index `task_state_attention` holds, so that it is used. */
+export const NEEDS_ATTENTION = `(task_state.state = 'unknown' OR task_state.state = 'held' OR task_state.state = 'dead'
+  OR task_state.state = 'canceled') = 1`
+
+export const OVERVIEW_COLUMNS = `
+  COALESCE(requests.request_id, task_state.request_id) AS request_id,
+  COALESCE(task_state.target, requests.target) AS target,
+  CASE WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
+    WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
+      AND waiting.request_id = requests.request_id) THEN 'scheduled'
+    ELSE 'ready' END AS state,
+  task_state.task_id,
+  COALESCE(task_state.logical_hash, requests.logical_hash) AS logical_hash,
+  COALESCE(requests.priority, task_state.priority) AS priority,
+  COALESCE(task_state.attempts, 0) AS attempts,
+  COALESCE(task_state.attempt, 0) AS attempt,
+  COALESCE(requests.generation, task_state.generation) AS generation,
+  COALESCE(task_state.version, 0) AS version,
+  requests.due_at,
+  COALESCE(requests.created_at, task_state.created_at) AS created_at,
+  COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
+  task_state.unknown_since,
+  task_state.started_at,
+  COALESCE(task_state.executed, 0) AS executed,
+  task_state.older_answer IS NOT NULL AS has_older_answer,
+  task_state.reason,
+  task_state.evidence`
+
+/** The view of one request by either table's primary key: the view `request_overview` would scan both. */
+function overviewOf(where: string): string {
+  const join = where.startsWith('requests')
+    ? 'requests LEFT JOIN task_state ON task_state.request_id = requests.request_id'
+    : 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id'
+  return `SELECT ${OVERVIEW_COLUMNS} FROM ${join} WHERE ${where}`
+}
+
+export const VIEW_SQL = {
+  // queries
+  overviews: row(
+    `${overviewOf('requests.request_id IN (SELECT value FROM json_each(:ids))')}
+     UNION ${overviewOf('task_state.request_id IN (SELECT value FROM json_each(:ids))')}`,
+  ),
+  overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
+  request: row('SELECT * FROM requests WHERE request_id = ?'),
+  owedAfter: row('SELECT * FROM requests WHERE request_id > ? ORDER BY request_id LIMIT +?'),
+  frozen: value('SELECT frozen FROM task_state WHERE request_id = ?'),
+  eventsAfter: row('SELECT * FROM events WHERE event_id > ? ORDER BY event_id LIMIT +?'),
+  lastEventId: value('SELECT COALESCE(MAX(event_id), 0) FROM events'),
+  eventsOf: row('SELECT * FROM events WHERE request_id = ? ORDER BY event_id'),
+  orphansOf: row('SELECT * FROM orphans WHERE request_id = ? ORDER BY orphan_id'),
+  orphans: row('SELECT * FROM orphans ORDER BY orphan_id LIMIT +?'),
+  orphan: row('SELECT * FROM orphans WHERE orphan_id = ?'),
+  deleteOrphan: row('DELETE FROM orphans WHERE orphan_id = ?'),
+  // Ids below it were given to orphans, whether they are still there or not.
+  lastOrphanId: value(`SELECT seq FROM sqlite_sequence WHERE name = 'orphans'`),
+  countOrphans: value('SELECT COUNT(*) FROM orphans'),
+  inDoubt: row(
+    `SELECT * FROM task_state WHERE state IN ('invoking', 'unknown') AND request_id > ? ORDER BY request_id LIMIT +?`,
+  ),
+  // Each state by its own index.
+  doubtRows: row(
+    `SELECT * FROM (SELECT * FROM task_state INDEXED BY task_state_invoking
+       WHERE state = 'invoking' ORDER BY lease_until LIMIT +:limit)
+     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE state = 'unknown' ORDER BY next_check_at LIMIT +:limit)
+     UNION ALL SELECT * FROM (SELECT * FROM task_state WHERE ${NEEDS_ATTENTION}
+       AND state = 'held' LIMIT +:limit)`,
+  ),
+  // A slice of ids at a time: grouping sorts its rows in memory.
+  countStates: row(
+    `SELECT target, state, COUNT(*) AS rows FROM task_state
+     WHERE request_id > :after AND request_id <= :through AND state <> 'queued' GROUP BY target, state`,
+  ),
+  countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
+  countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
+  oldestReady: value('SELECT MIN(due_at) FROM ready'),
+  oldestUnknown: value(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`),
+  drainStatus: row(
+    `WITH served AS (SELECT value AS target FROM json_each(:targets)),
+       open AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+     SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
+         OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :horizon AND target IN open) AS queued,
+       EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served AND updated_at <= :claimedBefore)
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served
+           AND NOT (reason IS 'target_paused' AND target NOT IN open)) AS in_doubt`,
+  ),
+  hasWork: value(
+    `WITH open AS (SELECT value AS target FROM json_each(:targets)
+           WHERE value NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+       SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
+         OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :now)
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :now
+           AND target IN (SELECT value FROM json_each(:targets)))
+         OR EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND lease_until <= :now)`,
+  ),
+} as const
