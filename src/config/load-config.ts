@@ -1,6 +1,5 @@
 // Finds and reads the config file. YAML and JSON are data; TypeScript and JavaScript are the user's own code. What reads the one
 // is loaded only where it is one: half of a short command's time is loading.
-
 import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'

@@ -1,5 +1,4 @@
 // Every template of a target with its place: what the checks, the policy and the environment all go through.
-
 import { type CompiledTemplate, compileTemplate, compileTemplateValue, compileUrl } from './expression.ts'
 import { SCOPE_NAMES } from './expression-names.ts'
 import type {

@@ -113,6 +113,7 @@ function createLoop(options: WorkerOptions) {
   let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
   let mayHaveWork = true
+  /** The last claim ended at its bound: of no use before a slot is free, unlike other work. */
   let mayHaveReady = false
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
@@ -191,6 +192,10 @@ function createLoop(options: WorkerOptions) {
     return checksAtOnce() - checks.size
   }
 
+  function isFull(): boolean {
+    return freeSlots() <= 0 && freeChecks() <= 0
+  }
+
   /**
    * How many more questions the targets bear that say how much they do. A claim counts their calls and no questions: of these
    * there are at most as many at once as calls, and few where there is a rate.
@@ -214,7 +219,7 @@ function createLoop(options: WorkerOptions) {
   function shouldTurn(): boolean {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
     if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
-    if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return false
+    if (!takesWork() || isFull()) return false
     if (mayHaveReady && freeSlots() > 0) return true
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
@@ -232,7 +237,7 @@ function createLoop(options: WorkerOptions) {
     const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
-    if (!takesWork() || (freeSlots() <= 0 && freeChecks() <= 0)) return
+    if (!takesWork() || isFull()) return
     const change = await changedElsewhere(clock.wallNow())
     if (change === null) return
     // What this process knows of may be earlier; a turn finds out.

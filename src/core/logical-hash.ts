@@ -1,6 +1,5 @@
 // What makes two requests the same request, and the 32 bytes under which the ledger knows it.
 import { hash } from 'node:crypto'
-import { canonicalJson } from './canonical-json.ts'
 import { OnceishError } from './errors.ts'
 import { MAX_LOGICAL_HASH_CHARS } from './limits.ts'
 
@@ -14,20 +13,11 @@ export interface HashedRequest {
 }
 
 /**
+ * @param canonical the payload's canonical text (`canonical-json.ts`).
  * @param given the caller's own logical hash, 1 to 512 characters; its scope is the target. Absent: derived from target and payload.
  * @param nonce makes every enqueue its own request (`dedupe: none`).
- * @throws OnceishError PAYLOAD_NOT_CANONICAL, REQUEST_INVALID
+ * @throws OnceishError REQUEST_INVALID
  */
-export function hashRequest(request: {
-  target: string
-  payload: unknown
-  given?: string | undefined
-  nonce?: string | undefined
-}): HashedRequest {
-  return hashCanonical({ ...request, canonical: canonicalJson(request.payload) })
-}
-
-/** The same for a payload whose canonical text is at hand. */
 export function hashCanonical(request: {
   target: string
   canonical: string
@@ -41,7 +31,7 @@ export function hashCanonical(request: {
   return { logicalHash, ledgerHash: ledgerHashOf(request.target, logicalHash), payloadHash: sha256(canonical) }
 }
 
-/** The ledger's key for a stored row: what `hashRequest` made of it. */
+/** The ledger's key for a stored row: what `hashCanonical` made of it. */
 export function ledgerHashOf(target: string, logicalHash: string): Uint8Array {
   return derivedBytes(logicalHash) ?? sha256(`given\0${JSON.stringify(target)}\0${logicalHash}`)
 }

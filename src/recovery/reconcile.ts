@@ -1,6 +1,5 @@
 // One row in doubt, looked into: the ladder lookup -> replay -> hold as far as its target has it. This only proposes: the
 // turn's transaction checks windows, misses and limits again before it writes.
-
 import { backoffMs } from '../core/backoff.ts'
 import type { Clock } from '../core/clock.ts'
 import { errorText } from '../core/error-text.ts'

@@ -1,5 +1,4 @@
 // `openOnceish` with a crash in it.
-
 import type { Onceish, OpenConfig, OpenOptions, OpenTargets } from '../api.ts'
 import type { GivenTarget, PayloadsOf } from '../config/in-code.ts'
 import { composeOnceish } from '../onceish.ts'

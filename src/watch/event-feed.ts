@@ -1,6 +1,5 @@
 // What happens to requests, as an async iterator: the store's event log from any process, and of the plain happy path, which
 // writes no event, what this process's workers submit.
-
 import type { Store } from '../store/store.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { CommitWatch } from './commits.ts'

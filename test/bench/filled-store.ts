@@ -44,7 +44,7 @@ export async function fillStore(path: string, { ready, future, priorities, lease
          generation, idempotency_key, attempts, doubtful_attempts, lease_owner, lease_until, started_at, frozen, created_at,
          updated_at)
        SELECT request_id, 'invoking', target, 'version', logical_hash, priority, 1, 1, '0123456789abcdef', 1, hex(randomblob(18)),
-         1, '1', 'other:boot', due_at + ${HOUR_MS}, due_at, '["POST","http://127.0.0.1:9/renders",{},true,"f",null]', due_at, due_at
+         1, '1', 'other:boot', due_at + ${HOUR_MS}, due_at, '["POST","http://127.0.0.1:9/renders",{},true,null]', due_at, due_at
        FROM requests WHERE request_id <= :leased`,
     ).run({ leased })
     db.prepare(

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { describeMachine } from './machine.ts'
 import { type Measured, machineLine, type Report, toJson, toTable } from './report.ts'
-import type { Scenario, Size } from './scenario.ts'
+import type { Figure, Scenario, Size } from './scenario.ts'
 import { SCENARIOS } from './scenarios.ts'
 
 const ROUNDS = 5
@@ -64,8 +64,12 @@ async function measure(scenario: Scenario, { size, rounds }: Asked): Promise<Mea
   const startedAt = performance.now()
   try {
     say(`${scenario.name}: ${scenario.says}`)
-    const figure = (found: Measured) => figures.push(found)
-    await scenario.run({ size, rounds, folder, say, figure: (found) => figure({ scenario: scenario.name, ...found }) })
+    const figure = ({ aim, ...found }: Figure) => {
+      // Aims are for the full size: a look says nothing of them.
+      const aimed = aim === undefined || size === 'quick' ? {} : { aim }
+      figures.push({ scenario: scenario.name, ...found, ...aimed })
+    }
+    await scenario.run({ size, rounds, folder, say, figure })
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

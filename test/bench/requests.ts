@@ -17,16 +17,16 @@ export function payloadOf(order: number): BenchPayload {
   }
 }
 
-/** One target as data, `render`, whose API is at `origin`. */
-export function configOf(store: string, origin: string): Record<string, unknown> {
+/** A target as data, whose API is at `origin`. */
+export function targetOf(origin: string): Record<string, unknown> {
   return {
-    store,
-    targets: {
-      render: {
-        submit: { url: `${origin}/renders` },
-        idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-        taskId: '{% $response.body.id %}',
-      },
-    },
+    submit: { url: `${origin}/renders` },
+    idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
+    taskId: '{% $response.body.id %}',
   }
+}
+
+/** One such target, `render`. @param more fields that it has too. */
+export function configOf(store: string, origin: string, more: Record<string, unknown> = {}): Record<string, unknown> {
+  return { store, targets: { render: { ...targetOf(origin), ...more } } }
 }

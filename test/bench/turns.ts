@@ -4,7 +4,7 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput } from '../../src/store/turn.ts'
 import { loadModule } from './built.ts'
-import { payloadOf } from './requests.ts'
+import { payloadOf, targetOf } from './requests.ts'
 
 export interface DrivenStore {
   readonly store: Store
@@ -34,7 +34,7 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
   const { createTargetRegistry } = await loadModule<typeof import('../../src/target/registry.ts')>('target/registry.js')
 
   const now = () => systemClock.wallNow()
-  const described = targets.map((name) => [name, describe()])
+  const described = targets.map((name) => [name, targetOf('http://127.0.0.1:9')])
   const config = parseConfig(
     { store: path, targets: Object.fromEntries(described) as unknown },
     { path: null, baseDir: process.cwd() },
@@ -89,14 +89,6 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
       await registry.close()
       await store.close()
     },
-  }
-}
-
-function describe() {
-  return {
-    submit: { url: 'http://127.0.0.1:9/renders' },
-    idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-    taskId: '{% $response.body.id %}',
   }
 }
 

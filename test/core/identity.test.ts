@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { deriveKey } from '../../src/core/idempotency-key.ts'
-import { hashRequest, ledgerHashOf } from '../../src/core/logical-hash.ts'
+import { ledgerHashOf } from '../../src/core/logical-hash.ts'
+import { hashRequest } from '../support/hash-request.ts'
 
 const base = { namespace: 'n', target: 't', logicalHash: 'h', generation: 1 }
 

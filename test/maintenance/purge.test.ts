@@ -1,11 +1,12 @@
 import Database from 'better-sqlite3'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { hashRequest, ledgerHashOf } from '../../src/core/logical-hash.ts'
+import { ledgerHashOf } from '../../src/core/logical-hash.ts'
 import { ENDED_STATES, TRANSITIONS } from '../../src/core/task-state.ts'
 import { type PurgeOptions, type PurgeReport, purge } from '../../src/maintenance/purge.ts'
 import { purgeSlice, readSlice } from '../../src/store/sqlite/purge.ts'
 import { prepareStatements } from '../../src/store/sqlite/statements.ts'
 import type { PurgeScope } from '../../src/store/upkeep.ts'
+import { hashRequest } from '../support/hash-request.ts'
 import { accepted, answer, KEYED, OPAQUE, openWorld, rejected, type World } from '../support/store.ts'
 
 const HOUR = 3_600_000

@@ -1,6 +1,7 @@
 // Requests with a kilobyte of payload each, for stores that are to be of some size.
-import { hashRequest } from '../../src/core/logical-hash.ts'
+
 import type { NewRequest } from '../../src/store/store.ts'
+import { hashRequest } from '../support/hash-request.ts'
 
 export const REQUESTS_A_COMMIT = 10
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { hashRequest } from '../../src/core/logical-hash.ts'
+import { hashRequest } from '../support/hash-request.ts'
 import { accepted, answer, openWorld } from '../support/store.ts'
 
 test('the same target and payload is the same request, however its members are ordered', async () => {

@@ -2,12 +2,12 @@
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
-import { hashRequest } from '../../src/core/logical-hash.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import { purge } from '../../src/maintenance/purge.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { SCHEMA_VERSION } from '../../src/store/sqlite/migrate.ts'
 import { CORE_SCHEMA } from '../../src/store/sqlite/migrations/0001-core.ts'
+import { hashRequest } from '../support/hash-request.ts'
 import { openWorld } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 

@@ -1,11 +1,11 @@
 // A person's word for many requests: each by the version that was read, page by page, and nothing at all in a dry run.
 import { expect, test } from 'vitest'
-import { hashRequest } from '../../src/core/logical-hash.ts'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import { type EachFilter, type SaidRequest, sayToEach } from '../../src/recovery/say-to-each.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { Resolution, Saying } from '../../src/store/views.ts'
 import { contentOf } from '../support/content.ts'
+import { hashRequest } from '../support/hash-request.ts'
 import { answer, KEYED, LOOKUP, OPAQUE, openWorld, rejected, unknown, type World } from '../support/store.ts'
 
 const policies: Record<string, TargetPolicy> = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP }

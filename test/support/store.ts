@@ -1,12 +1,12 @@
 // A store on a real file and the smallest target world around it, for tests that drive turns by hand.
 import { join } from 'node:path'
-import { hashRequest } from '../../src/core/logical-hash.ts'
 import type { Outcome } from '../../src/core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../src/core/policy.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { EnqueueResult, NewRequest, Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput, TurnResult, WorkerLife } from '../../src/store/turn.ts'
+import { hashRequest } from './hash-request.ts'
 import { tempDir } from './temp-dir.ts'
 
 export const KEYED: TargetPolicy = {

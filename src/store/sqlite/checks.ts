@@ -55,7 +55,10 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   return { row: { ...told, state: 'invoking', applied: true }, call }
 }
 
-/** What `settleOn` does to a row of which nothing else is known, in narrow statements; null: it goes the long way. */
+/**
+ * What `settleOn` does to a row of which nothing else is known, without reading and rewriting its 33 columns: a sweep is mostly
+ * this. Null: it goes the long way.
+ */
 function adoptPlainly(
   turn: Turn,
   { requestId, target, version, policy }: Reconciliation,
@@ -124,8 +127,8 @@ export function leaseChecks(turn: Turn): LeasedChecks {
   const { targets } = input.check
   const room = new Map(input.check.room)
   const served = JSON.stringify(targets)
-  const doubtful = dueRows(turn, sql.dueUnknown, input.check.slots, room)
-  const submitted = dueRows(turn, sql.dueTracked, input.check.slots - doubtful.rows.length, room)
+  const doubtful = dueRows(turn, sql.dueUnknown, served, input.check.slots, room)
+  const submitted = dueRows(turn, sql.dueTracked, served, input.check.slots - doubtful.rows.length, room)
   for (const stored of [...doubtful.rows, ...submitted.rows]) leaseCheck(turn, stored)
   const passedOver = doubtful.passedOver || submitted.passedOver
   const isFull = doubtful.rows.length + submitted.rows.length >= input.check.slots
@@ -148,6 +151,7 @@ interface DueRows {
 function dueRows(
   { input, word }: Turn,
   due: Statements['dueUnknown'],
+  served: string,
   slots: number,
   room: Map<string, number>,
 ): DueRows {
@@ -155,7 +159,6 @@ function dueRows(
   const { targets } = input.check
   const open = targets.filter((target) => room.get(target) !== 0)
   if (open.length === 0) return { rows: [], passedOver: true }
-  const served = JSON.stringify(targets)
   if (room.size === 0) return { rows: due.all(word.now, served, slots) as TaskStateRow[], passedOver: false }
   const rows: TaskStateRow[] = []
   let passedOver = false

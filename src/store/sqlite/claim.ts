@@ -1,6 +1,5 @@
 // Claiming: a request leaves the queue and its `invoking` row is written, with the call frozen, in one transaction.
 // Order: priority descending, then due time, then request id, over all open lanes.
-
 import { randomBytes } from 'node:crypto'
 import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'

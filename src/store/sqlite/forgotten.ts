@@ -1,6 +1,5 @@
 // Puts in doubt what a store that was put back from a copy may have called since. A few rows a transaction; run again, it puts
 // the rest in doubt.
-
 import { invariant } from '../../core/errors.ts'
 import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
 import type { TaskState } from '../../core/task-state.ts'

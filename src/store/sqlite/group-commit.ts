@@ -33,9 +33,9 @@ export interface GroupCommitOptions {
   /** Runs first in every transaction: what it throws refuses all parts. */
   readonly begin: () => void
   /** Told once a commit, after its parts' own `committed`. */
-  readonly onCommit: () => void
+  readonly onCommit?: () => void
   /** Told as soon as work is asked for: a turn that comes by this round's end takes it along and claims it, in one commit. */
-  readonly onWork: () => void
+  readonly onWork?: () => void
   /** How long the lock of another process is waited for. */
   readonly busyForMs: number
 }
@@ -98,8 +98,9 @@ export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
     group.forEach((one, i) => {
       answer(one, made[i] as Made)
     })
-    onCommit()
+    // First: those who wait behind this group must not depend on who listens.
     goOn()
+    onCommit?.()
   }
 
   function fail(group: readonly Waiting[], error: unknown): void {
@@ -154,7 +155,7 @@ export function createGroupCommit(options: GroupCommitOptions): GroupCommit {
       new Promise<T>((resolve, reject) => {
         const since = performance.now()
         waiting.push({ part, since, resolve, reject, isAlone: false } as Waiting)
-        if (part.makesWork) onWork()
+        if (part.makesWork) onWork?.()
         if (state === 'committing' || state === 'pausing') return
         const isNow = part.isUrgent === true && sizeOfGroup(waiting) === waiting.length
         if (isNow || waiting.length >= MAX_WAITING) commitGroup()

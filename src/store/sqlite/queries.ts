@@ -1,5 +1,4 @@
 // What people ask: reads only, bounded, in the words of the store interface.
-
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'

@@ -58,14 +58,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     }
     if (version < SCHEMA_VERSION && !options.create) refuseOlder(version, path)
     if (version < SCHEMA_VERSION) {
-      const alone = createGroupCommit({
-        db,
-        path,
-        busyForMs,
-        begin: () => refuseLeftover(db, path),
-        onCommit: () => {},
-        onWork: () => {},
-      })
+      const alone = createGroupCommit({ db, path, busyForMs, begin: () => refuseLeftover(db, path) })
       await alone.write({
         rows: GROUP_ROWS,
         work: () => {

@@ -1,5 +1,4 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
-
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'

@@ -1,5 +1,4 @@
 // How long one call of the user's code may last, as an abort signal for it and as a promise for us.
-
 import { systemClock } from '../../core/clock.ts'
 import type { AbortLike } from '../target.ts'
 

@@ -1,5 +1,4 @@
 // What an answer says, as values for expressions. Numbers keep their digits: an id above 2^53 comes out as it came in.
-
 import { isSafeNumber, parse as parseLosslessly } from 'lossless-json'
 import type { HeaderMap } from '../../core/retry-after.ts'
 import type { Answer } from './submit.ts'

@@ -8,7 +8,8 @@ import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { z } from 'zod'
 import type { GivenTarget, Onceish } from '../../../src/index.ts'
-import { loadBuilt, loadModule } from '../built.ts'
+import { hashRequest } from '../../support/hash-request.ts'
+import { loadBuilt } from '../built.ts'
 import { type BenchPayload, configOf, payloadOf } from '../requests.ts'
 import { inTurn, ratios } from '../rounds.ts'
 import type { Scenario } from '../scenario.ts'
@@ -122,7 +123,6 @@ interface Bare {
 /** What a careful programmer writes who has text and hashes at hand, in the same tables, synced as ours. */
 async function openBare(path: string): Promise<Bare> {
   await (await openProduct(path)).close()
-  const { hashRequest } = await loadModule<typeof import('../../../src/core/logical-hash.ts')>('core/logical-hash.js')
   const db = new Database(path)
   db.pragma('journal_mode = WAL')
   db.pragma('synchronous = FULL')

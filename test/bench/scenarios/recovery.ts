@@ -7,7 +7,7 @@ import type { Clock } from '../../../src/core/clock.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { startApi } from '../api/start-server.ts'
 import { loadModule } from '../built.ts'
-import { payloadOf } from '../requests.ts'
+import { configOf, payloadOf } from '../requests.ts'
 import { inTurn, ratios } from '../rounds.ts'
 import type { Scenario } from '../scenario.ts'
 
@@ -22,7 +22,8 @@ export const recovery: Scenario = {
     const { composeOnceish } = await loadComposition()
     const api = await startApi(0)
     const pool = new Pool(api.origin, { connections: CONCURRENCY, pipelining: 1 })
-    const config = { config: configOf(join(bench.folder, 'onceish.db'), api.origin) }
+    const lookup = { url: `${api.origin}/renders/{% $key %}`, taskId: '{% $response.body.id %}' }
+    const config = { config: configOf(join(bench.folder, 'onceish.db'), api.origin, { lookup }) }
     const onceish = await composeOnceish(config)
     try {
       const arms = {
@@ -49,20 +50,6 @@ export const recovery: Scenario = {
 
 function loadComposition(): Promise<typeof import('../../../src/onceish.ts')> {
   return loadModule('onceish.js')
-}
-
-function configOf(store: string, origin: string): OpenConfig['config'] {
-  return {
-    store,
-    targets: {
-      render: {
-        submit: { url: `${origin}/renders` },
-        idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
-        taskId: '{% $response.body.id %}',
-        lookup: { url: `${origin}/renders/{% $key %}`, taskId: '{% $response.body.id %}' },
-      },
-    },
-  }
 }
 
 let made = 0
