@@ -86,9 +86,9 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   }
   const steady = steadyTime(clock)
   const windowClock = async () => {
-    const { highWaterAt, clockAheadMs } = await store.facts()
-    steady.hear(clockAheadMs)
-    return { wall: now(), latest: steady.now(), highWaterAt }
+    const facts = await store.facts()
+    steady.hear(facts)
+    return { wall: now(), latest: steady.now(), highWaterAt: facts.highWaterAt }
   }
   const withOutlook = createOutlook({ registry, now, steady })
   const reconcile = createReconciler({

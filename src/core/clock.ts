@@ -48,15 +48,22 @@ export const CLOCK_NOISE_MS = 100
 export interface SteadyTime {
   /** UTC epoch ms, whole. */
   now(): number
-  /** What the store says by how much it is ahead of the wall: what another process has seen, or what was just written. */
-  hear(aheadMs: number): void
+  /** What the store says of its time. */
+  hear(told: ToldTime): void
   /** The wall clock was set since, and the store does not know: it must before this process dies. */
   isNews(): boolean
 }
 
+export interface ToldTime {
+  /** By how much it is ahead of the wall: what another process has seen, or what was just written. */
+  readonly clockAheadMs: number
+  /** UTC epoch ms: the latest steady time at which somebody called. */
+  readonly highWaterAt: number
+}
+
 export function steadyTime(clock: Clock): SteadyTime {
   let last = instantOf(clock)
-  let heardMs = 0
+  let heard = { aheadMs: 0, at: last.wall }
   const advance = (atLeast: number) => {
     const now = instantOf(clock)
     last = {
@@ -68,13 +75,17 @@ export function steadyTime(clock: Clock): SteadyTime {
   return {
     // Rounded for the caller alone: what is cut off at each question would slow the clock down.
     now: () => Math.floor(advance(0)),
-    hear: (aheadMs) => {
-      const isKnown = Math.abs(aheadMs - heardMs) <= CLOCK_NOISE_MS
-      heardMs = aheadMs
-      // A wall clock that has been set forward since must not be taken for even further ahead.
-      if (!isKnown) advance(clock.wallNow() + aheadMs)
+    hear: ({ clockAheadMs, highWaterAt }) => {
+      const now = advance(0)
+      const isKnown = Math.abs(clockAheadMs - heard.aheadMs) <= CLOCK_NOISE_MS
+      // A process that came after the wall clock was set forward took it for even further ahead, and may have called by that
+      // time: seen by its calls, as long as this one looked often enough to tell them from those of its own time.
+      const mayBeUsed = highWaterAt > now + CLOCK_NOISE_MS || now - heard.at >= clockAheadMs
+      heard = { aheadMs: clockAheadMs, at: now }
+      // Otherwise a wall clock that has been set forward since is not taken for even further ahead.
+      if (!isKnown || mayBeUsed) advance(clock.wallNow() + clockAheadMs)
     },
     // Twice the noise: what the store is told is asked by its own pair of instants.
-    isNews: () => Math.abs(advance(0) - clock.wallNow() - heardMs) > 2 * CLOCK_NOISE_MS,
+    isNews: () => Math.abs(advance(0) - clock.wallNow() - heard.aheadMs) > 2 * CLOCK_NOISE_MS,
   }
 }

@@ -38,7 +38,7 @@ export interface OutlookOptions {
 
 export function createOutlook({ registry, now, steady }: OutlookOptions) {
   return function withOutlook({ description, highWaterAt, clockAheadMs, ...detail }: StoredRequest): RequestStory {
-    steady.hear(clockAheadMs)
+    steady.hear({ clockAheadMs, highWaterAt })
     const clock = { wall: now(), latest: steady.now(), highWaterAt }
     return { ...detail, outlook: outlookOf(detail, description, clock) }
   }

@@ -61,7 +61,7 @@ async function simulate({ runs, seed, without }: Asked): Promise<number> {
   const rule = RULES.find(({ name }) => name === without)
   const folder = stageFolder()
   const library = rule === undefined ? await loadLibrary() : await loadPatched(rule.patches, folder)
-  const stage = await openStage(library, folder)
+  const stage = await openStage(library, folder, rule?.often)
   const startedAt = performance.now()
   let steps = 0
   let crashes = 0

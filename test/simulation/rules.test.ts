@@ -16,9 +16,9 @@ const PATIENCE_MS = isFull ? 600_000 : 120_000
 
 test.each(RULES.map((rule) => [rule.name, rule] as const))(
   'without %s the simulation finds what breaks',
-  async (name, { patches, seed }) => {
+  async (name, { patches, often, seed }) => {
     const folder = stageFolder()
-    const broken = await openStage(await loadPatched(patches, folder), folder)
+    const broken = await openStage(await loadPatched(patches, folder), folder, often)
     const first = isFull ? 1 : seed
     try {
       for (let next = first; next < first + SEARCHED; next++) {

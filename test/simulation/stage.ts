@@ -7,7 +7,7 @@ import type { Machine } from './processes.ts'
 import { createSchedule } from './schedule.ts'
 import { type StoreWatch, watchStore } from './store-watch.ts'
 import { configFor } from './targets.ts'
-import { createWorld } from './world.ts'
+import { type Action, createWorld } from './world.ts'
 
 export interface Outcome {
   readonly seed: number
@@ -29,7 +29,8 @@ export const CHAOS_STEPS = 160
 const CALM_STEPS = 15_000
 const LOOK_EVERY = 20
 
-export async function openStage(library: Library, folder: string): Promise<Stage> {
+/** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
+export async function openStage(library: Library, folder: string, often: readonly Action[] = []): Promise<Stage> {
   const path = join(folder, 'simulation.db')
   const config = configFor(library, path)
   const store = await library.openStore(path, { create: true, now: START })
@@ -38,7 +39,7 @@ export async function openStage(library: Library, folder: string): Promise<Stage
   return {
     run: (seed, chaosSteps = CHAOS_STEPS) => {
       watch.empty(START)
-      return runSchedule({ library, config, store, watching }, watch, seed, chaosSteps)
+      return runSchedule({ library, config, store, watching }, watch, often, seed, chaosSteps)
     },
     close: async () => {
       watch.close()
@@ -48,10 +49,16 @@ export async function openStage(library: Library, folder: string): Promise<Stage
   }
 }
 
-async function runSchedule(machine: Machine, watch: StoreWatch, seed: number, chaosSteps: number): Promise<Outcome> {
+async function runSchedule(
+  machine: Machine,
+  watch: StoreWatch,
+  often: readonly Action[],
+  seed: number,
+  chaosSteps: number,
+): Promise<Outcome> {
   const chance = createChance(seed)
   const schedule = createSchedule(chance, START)
-  const world = createWorld(machine, watch, chance, schedule)
+  const world = createWorld(machine, watch, chance, schedule, often)
   const violations: string[] = []
   let steps = 0
   try {

@@ -27,7 +27,7 @@ const ENDLESS_SETBACK_MS = 300_000
 /** Within so many steps somebody who runs has seen it. */
 const SEEN_WITHIN = 100
 
-type Action =
+export type Action =
   | 'go on'
   | 'kill'
   | 'stall'
@@ -58,6 +58,9 @@ const ACTIONS: Weights<Action> = [
   ['put the copy back', 0.3],
 ]
 
+/** How much more often than usual, where a search asks for it. */
+const OFTEN = 10
+
 export interface World {
   readonly crashes: number
   begin(): Promise<void>
@@ -73,8 +76,16 @@ export interface World {
   end(): void
 }
 
-export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance, schedule: Schedule): World {
-  const actions = tempered(ACTIONS, 'go on', chance)
+/** @param often what happens more often in it than in others. */
+export function createWorld(
+  machine: Machine,
+  watch: StoreWatch,
+  chance: Chance,
+  schedule: Schedule,
+  often: readonly Action[],
+): World {
+  const weights = ACTIONS.map(([name, weight]) => [name, often.includes(name) ? weight * OFTEN : weight] as const)
+  const actions = tempered(weights, 'go on', chance)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
   const api = createApi(schedule, chance)
   const ledger = createLedger()
@@ -227,6 +238,8 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
     watch.putBack(copy)
     // Whoever puts it back takes their time.
     await schedule.pass(chance.pick([50, 1600, 12_000]))
+    // That the clock had been set back only the store that is gone may have known.
+    if (isTimeLost()) setRight()
     told.length = 0
     const owed = [...rows, ...(copy.get('requests') ?? [])].map(
       (row) => row['request_id' as keyof typeof row] as number,
@@ -251,9 +264,12 @@ export function createWorld(machine: Machine, watch: StoreWatch, chance: Chance,
     hasJumped = true
     schedule.note(`the wall clock jumps: it is ahead by ${schedule.wallOffset}`)
     for (let i = 0; i < SEEN_WITHIN && isTimeLost() && processes.alive().length > 0; i++) await goOn()
-    if (!isTimeLost()) return
+    if (isTimeLost()) setRight()
+  }
+
+  function setRight(): void {
     schedule.wallOffset = furthestOffset
-    schedule.note('nobody saw it, and it is set right')
+    schedule.note('nobody knows that the clock was set back, and it is set right')
   }
 
   async function goOn(): Promise<void> {

@@ -20,7 +20,7 @@ export type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
 
 export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, facts: TimeFacts): TurnResult {
   const now = input.now()
-  input.steady.hear(facts.clockAheadMs)
+  input.steady.hear(facts)
   const turn: Turn = {
     sql,
     input,
@@ -43,7 +43,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
   const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
-  keepClock(turn, facts.clockAheadMs)
+  keepClock(turn, facts)
   return {
     settled: [...settled, ...claimed.dead],
     tracked,
@@ -59,11 +59,11 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
 }
 
 /** A clock that was set while this process watched: whoever comes after it has not seen that. */
-function keepClock({ sql, input, word, steadyAt }: Turn, knownMs: number): void {
-  const aheadMs = steadyAt - word.now
-  if (Math.abs(aheadMs - knownMs) <= CLOCK_NOISE_MS) return
-  sql.setClockAhead.run(aheadMs)
-  input.steady.hear(aheadMs)
+function keepClock({ sql, input, word, steadyAt }: Turn, facts: TimeFacts): void {
+  const clockAheadMs = steadyAt - word.now
+  if (Math.abs(clockAheadMs - facts.clockAheadMs) <= CLOCK_NOISE_MS) return
+  sql.setClockAhead.run(clockAheadMs)
+  input.steady.hear({ ...facts, clockAheadMs })
 }
 
 function renew(turn: Turn, call: { requestId: number; attempt: number; nonce: string }): boolean {
