@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Buckets } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
@@ -30,7 +31,14 @@ export interface WorkerOptions {
   /** Names of the targets that it serves. */
   readonly serves: readonly string[]
   /** What its attempts freeze, kept so that their doubt can be settled by it. */
-  readonly descriptions: readonly { readonly name: string; readonly version: string; readonly description: string }[]
+  readonly descriptions: readonly {
+    readonly name: string
+    readonly version: string
+    readonly description: string
+    readonly bucket: string | undefined
+  }[]
+  /** Sizes of the buckets that targets share. */
+  readonly buckets: Buckets
   readonly prepare: (request: Claimable) => Preparation
   /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
   readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
@@ -344,6 +352,7 @@ function createLoop(options: WorkerOptions) {
       claim: {
         slots: claimSlots,
         targets: claimTargets,
+        buckets: options.buckets,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
