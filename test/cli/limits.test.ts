@@ -14,7 +14,7 @@ async function openTold(seconds: number) {
     taskId: '{% $response.body.id %}',
     limits: { concurrency: 4, rate: '20/s', bucket: 'account' },
   }
-  const buckets = { account: { concurrency: 1 } }
+  const buckets = { account: { concurrency: 40 } }
   const space = workspace({
     buckets,
     targets: { images: target, videos: { ...target, limits: { bucket: 'account' } } },
@@ -23,7 +23,7 @@ async function openTold(seconds: number) {
     await space.json(['enqueue', '--target', name, '--payload', `${Math.random()}`])
   api.failNext(told(seconds))
   const begunAt = Date.now()
-  const { code } = await space.cli(['work', '--drain'])
+  const { code } = await space.cli(['work', '--drain', '--concurrency', '1'])
   return { ...space, api, code, begunAt }
 }
 

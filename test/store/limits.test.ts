@@ -124,10 +124,10 @@ test('replays are charged to the bucket like first calls', async () => {
   expect((await replay(world, 1)).calls).toHaveLength(1)
 })
 
-async function replay(world: World, requestId: number) {
+async function replay(world: World, requestId: number, policy: TargetPolicy = KEYED) {
   const { version, target } = (await world.store.get(requestId)) ?? { version: 0, target: '' }
   const verdict = { kind: 'replay', reason: 'unknown' } as const
-  return world.turn({ reconciliations: [{ requestId, target, version, policy: KEYED, verdict }] })
+  return world.turn({ reconciliations: [{ requestId, target, version, policy, verdict }] })
 }
 
 test('a call that surely never left gives back what its claim was charged, and no more', async () => {
@@ -277,6 +277,24 @@ test('a longer wait makes a pause longer and a shorter one does not; told again 
   ])
 })
 
+test('a pause ends a little later than told, never earlier: stores of one account must not wake in the same instant', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: null } })
+  await fill(world, 2)
+  const [call] = await world.claim(1)
+  await world.turn({ results: [answer(call as ClaimedCall, limited(60), 1_000_000)], random: () => 0.5 })
+  expect((await world.store.status()).targets['images']?.waits[0]).toMatchObject({ until: 1_000_000 + 63_000 })
+})
+
+test('an answer that comes again does not close what a person has opened since', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: null } })
+  await fill(world, 3)
+  const calls = await world.claim(1)
+  await settle(world, calls, limited(60))
+  await world.store.resume('images', 'me', world.clock.now)
+  await settle(world, calls, limited(60))
+  expect(await world.claim(1)).toHaveLength(1)
+})
+
 test('an answer that is read late tells of a wait from its own end on', async () => {
   const world = await openShared({ account: { concurrency: null, rate: null } })
   await fill(world, 3)
@@ -288,7 +306,7 @@ test('an answer that is read late tells of a wait from its own end on', async ()
   expect((await world.store.status()).targets['videos']?.waits[0]).toMatchObject({ until: 1_300_000 })
 })
 
-test('a replay waits too, is looked into no later than its deadline, and a resume wakes it', async () => {
+test('a replay waits too, keeps no drain waiting beyond its horizon, and a resume wakes it', async () => {
   const world = await openShared({ account: { concurrency: null, rate: null } })
   await fill(world, 3)
   const [doubtful, other] = await world.claim(2)
@@ -306,6 +324,26 @@ test('a replay waits too, is looked into no later than its deadline, and a resum
   expect(await world.store.resume('images', 'me', world.clock.now)).toBe(true)
   expect((await world.store.get(1))?.taskState).toMatchObject({ nextCheckAt: 1_000_000 })
   expect((await replay(world, 1)).calls).toHaveLength(1)
+})
+
+test('a replay that waits is looked up meanwhile where it can be, and held at its deadline however long the wait', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: null } })
+  await fill(world, 3)
+  const [one, two, other] = await world.claim(3)
+  await settle(world, [one, two] as ClaimedCall[], unknown())
+  await settle(world, [other as ClaimedCall], limited(7200))
+  const lookup = {
+    settleMs: 1,
+    everyMs: 1,
+    misses: 1,
+    missMeans: 'hold',
+    remembersMs: null,
+    dependsOnKey: true,
+  } as const
+  await replay(world, 1, { ...KEYED, lookup })
+  await replay(world, 2, { ...KEYED, deadlineMs: 600_000 })
+  expect((await world.store.get(1))?.taskState).toMatchObject({ nextCheckAt: 1_060_000 })
+  expect((await world.store.get(2))?.taskState).toMatchObject({ nextCheckAt: 1_600_000 })
 })
 
 test('another process is told of no work while its targets wait, and of when they go on', async () => {
@@ -350,4 +388,33 @@ test('a call that never left gives its place in the ramp back', async () => {
   expect(await world.claim(9)).toEqual([])
   await settle(world, calls, unsent)
   expect(await world.claim(9)).toHaveLength(1)
+})
+
+test.each([
+  ['after an answer that was not clear', unknown(), 'replay'],
+  ['after an answer that showed that it happened', unknown(true), 'replay'],
+  ['after it surely never arrived', unknown(), 'recall'],
+] as const)('being limited %s burns neither a replay nor an attempt', async (_, outcome, kind) => {
+  const world = await openShared({ account: { concurrency: null, rate: null } })
+  await fill(world, 1)
+  const [call] = await world.claim(1)
+  await settle(world, [call as ClaimedCall], outcome)
+  const before = (await world.store.get(1))?.taskState
+  const { version = 0 } = (await world.store.get(1)) ?? {}
+  const evidence = { phase: 'answered' } as const
+  const lookup = {
+    settleMs: 0,
+    everyMs: 1,
+    misses: 0,
+    missMeans: 'absent',
+    remembersMs: 'forever',
+    dependsOnKey: true,
+  } as const
+  const policy: TargetPolicy = { ...KEYED, lookup }
+  const verdict = { kind, reason: 'unknown', evidence }
+  const again = await world.turn({ reconciliations: [{ requestId: 1, target: 'images', version, policy, verdict }] })
+  expect(again.calls).toHaveLength(1)
+  await settle(world, again.calls, limited(60))
+  const { attempts, replays } = (await world.store.get(1))?.taskState ?? {}
+  expect({ attempts, replays }).toEqual({ attempts: before?.attempts, replays: before?.replays })
 })
