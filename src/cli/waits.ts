@@ -24,7 +24,7 @@ export function waitWords(wait: TimedPause, now: number): string {
 
 function goesOn({ until, rampUntil, begun }: TimedPause, now: number): string {
   if (until > now) return `waits until ${instant(until)} (${relative(until, now)})`
-  const percent = Math.round(rampShare(now - until) * 100)
+  const percent = Math.round(rampShare(rampUntil - until, now - until) * 100)
   return `ramping up, at ${percent} % of the limit (${plural(begun, 'call')} so far), over ${relative(rampUntil, now)}`
 }
 

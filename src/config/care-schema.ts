@@ -57,12 +57,15 @@ export const bucketSchema = section(limitFields).transform(limitsOf)
 export const waitFields = {
   maxWaitMs: duration({ min: 1 }).optional(),
   scope: z.enum(['target', 'bucket']).optional(),
+  rampMs: duration().optional(),
 }
 
-type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
-
-export function waitOf({ maxWaitMs, scope }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
-  return { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) }
+export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
+  return {
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...(scope !== undefined && { scope }),
+    ...(rampMs !== undefined && { rampMs }),
+  }
 }
 
 /** What stands beside the calls themselves. */
@@ -81,6 +84,7 @@ export const careFields = {
 }
 
 type WrittenKey = z.output<z.ZodObject<typeof keyFields>>
+type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
 type WrittenLookupTimes = z.output<z.ZodObject<typeof lookupTimeFields>>
 
 export function keyOf(written: WrittenKey): Omit<IdempotencyDefinition, 'header'> {

@@ -59,6 +59,8 @@ export interface WaitDescription {
   readonly maxWaitMs?: Duration
   /** Whom the wait stops; default the bucket, where there is one. */
   readonly scope?: WaitScope
+  /** How long calls then take to be as many as the limit allows; default 24 s, 0: at once. */
+  readonly rampMs?: Duration
 }
 
 /** How careful to be; every field as in a described target, with the same defaults and the same rules. */

@@ -52,7 +52,7 @@ export interface TargetPolicy {
   readonly keepPayloadMs: number | null
   readonly limits: TargetLimits
   /** Not there: its defaults. */
-  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope }
+  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
 }
 
 export interface Limits {
@@ -80,10 +80,16 @@ export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy)
 }
 
 const MAX_WAIT_MS = 3_600_000
+const RAMP_MS = 24_000
 
 /** A request that is told to wait for longer is parked. */
 export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
   return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
+}
+
+/** How long calls take to be as many as the limit allows, after a wait. */
+export function rampMsOf({ rateLimit }: TargetPolicy): number {
+  return rateLimit?.rampMs ?? RAMP_MS
 }
 
 export interface RateLimit {

@@ -129,14 +129,13 @@ function charge(lanes: Iterable<Lane>): number | null {
   return next
 }
 
-/** When all that holds it back has let go; null: it is open, or waits for the end of a call. */
+/** When all that time ends of what holds it back is over; null: it is open, or waits for the end of a call. */
 function openingOf({ permits }: Lane): number | null {
   let opensAt: number | null = null
   for (const closed of permits) {
     if (closed.taken < closed.open) continue
     const at = closed.opensAt()
-    if (at === null) return null
-    opensAt = Math.max(opensAt ?? at, at)
+    if (at !== null) opensAt = Math.max(opensAt ?? at, at)
   }
   return opensAt
 }

@@ -2,7 +2,7 @@
 // share, and a pause that ends by itself, with the ramp after it. Each says how many calls it lets begin, and is charged by those that
 // do, in the transaction that claims them: so it holds for all processes together.
 import type { Limits, RateLimit } from '../../core/policy.ts'
-import { RAMP_MS, rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
+import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
 import type { Statements } from './statements.ts'
@@ -27,6 +27,7 @@ export interface TimedPauseRow {
   readonly since: number
   readonly until: number
   readonly told_by: string
+  readonly ramp_ms: number
   readonly begun: number
 }
 
@@ -72,8 +73,8 @@ const UNLIMITED: Limits = { concurrency: null, rate: null }
 /** Those whose ramp is over are removed: nothing is left of them that holds a call back. */
 function currentPauses({ sql, word }: Turn): readonly TimedPauseRow[] {
   const rows = sql.timedPauses.all() as TimedPauseRow[]
-  return rows.filter(({ scope, name, cause, until }) => {
-    if (word.now < until + RAMP_MS) return true
+  return rows.filter(({ scope, name, cause, until, ramp_ms }) => {
+    if (word.now < until + ramp_ms) return true
     sql.endTimedPause.run(scope, name, cause)
     return false
   })
@@ -91,15 +92,15 @@ function pausePermits(
   limits: Limits,
 ): readonly Permits[] {
   const own = pauses.filter((pause) => pause.scope === scope && pause.name === of)
-  return own.map(({ cause, until, begun }): Permits => {
+  return own.map(({ cause, until, begun, ramp_ms }): Permits => {
     const isOver = word.now >= until
-    const open = isOver ? rampAllowance(limits, word.now - until) - begun : 0
+    const open = isOver ? rampAllowance(limits, ramp_ms, word.now - until) - begun : 0
     return {
       open,
       taken: 0,
       waitsUntil: isOver ? null : until,
       opensAt() {
-        return isOver ? until + rampOpensAfterMs(limits, begun + this.taken) : until
+        return isOver ? until + rampOpensAfterMs(limits, ramp_ms, begun + this.taken) : until
       },
       save() {
         if (this.taken > 0) sql.countBegun.run(this.taken, scope, of, cause)
