@@ -2,6 +2,7 @@
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { RateLimit } from '../../core/policy.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
+import type { Standing } from '../turn.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -17,6 +18,8 @@ interface Lane {
   readonly rate: RateLimit | null
   readonly bucket: Bucket | null
   readonly isPaused: boolean
+  /** Null: nobody keeps account, and the order of the heads alone decides. */
+  readonly standing: Standing | null
   /** How many calls it may begin in this turn. */
   readonly open: number
   taken: number
@@ -32,7 +35,10 @@ interface Lane {
 export interface Lanes {
   /** Null: a call of this target may begin, and is counted. Else why not. */
   take(target: string): 'target_paused' | 'limited' | null
-  /** The next request in claim order over all open lanes, taken off its lane; `wanted` bounds the reading ahead. */
+  /**
+   * The next request, taken off its lane: of the open lane that has fewest calls in flight, else the more urgent one, else the one
+   * that waited longer. `wanted` bounds the reading ahead.
+   */
   nextHead(wanted: number): Head | null
   /** Deletes what was taken from the queue. @returns how many of them still were there. */
   dequeue(): number
@@ -46,10 +52,15 @@ export function openLanes(turn: Turn): Lanes {
   const lanes = new Map(
     input.claim.targets.map(({ name, policy }): [string, Lane] => {
       const { rate, concurrency } = policy.limits
+      const standing = input.claim.standingOf?.(name) ?? null
       const bucket = rate === null ? null : refill(readBucket(sql, name), rate, word.now)
       const free = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (sql.invokingOf.get(name) as number)
-      const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
-      const lane = { target: name, rate, bucket, isPaused: paused.has(name), open }
+      const open = Math.min(
+        standing?.room ?? Number.POSITIVE_INFINITY,
+        free,
+        bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens),
+      )
+      const lane = { target: name, rate, bucket, isPaused: paused.has(name), standing, open }
       return [name, { ...lane, taken: 0, heads: [], last: null, isDrained: false, through: null, highestId: 0 }]
     }),
   )
@@ -79,7 +90,7 @@ function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: num
     if (lane.isPaused || lane.taken >= lane.open) continue
     if (lane.heads.length === 0 && !lane.isDrained) readAhead(sql, lane, chunk)
     const head = lane.heads[0]
-    if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
+    if (head !== undefined && (best === null || goesFirst(lane, best))) best = lane
   }
   const head = best?.heads.shift()
   if (best === null || head === undefined) return null
@@ -102,9 +113,19 @@ function readAhead(sql: Statements, lane: Lane, chunk: number): void {
   lane.last = lane.heads.at(-1) ?? lane.last
 }
 
-function isBefore(a: Head, b: Head): boolean {
+/** Both have a head. */
+function goesFirst(lane: Lane, other: Lane): boolean {
+  const [a, b] = [lane.heads[0] as Head, other.heads[0] as Head]
+  const moreRoom = roomOf(lane) - roomOf(other)
+  if (moreRoom !== 0) return moreRoom > 0
   if (a.rank !== b.rank) return a.rank < b.rank
+  const waitedLess = (lane.standing?.lastTaken ?? 0) - (other.standing?.lastTaken ?? 0)
+  if (waitedLess !== 0) return waitedLess < 0
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
+}
+
+function roomOf({ standing, taken }: Lane): number {
+  return standing === null ? 0 : standing.room - taken
 }
 
 function charge(sql: Statements, lanes: Iterable<Lane>): number | null {
