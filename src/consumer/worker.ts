@@ -20,6 +20,7 @@ import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
 import { createRunningCalls } from './running-calls.ts'
+import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createTrouble } from './trouble.ts'
@@ -113,7 +114,8 @@ function createLoop(options: WorkerOptions) {
   const pace = createPace(clock)
   const checks = createChecks({ clock, log, limit: checksAtOnce, leaseMs, onNews: () => wake.signal() })
   const counters = createCounters()
-  const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
+  const slots = createSlots(clock, concurrency)
+  const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
   const tally = createTally(log, counters)
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
@@ -184,18 +186,14 @@ function createLoop(options: WorkerOptions) {
     wake.signal()
   }
 
-  function freeSlots(): number {
-    return concurrency - running.size
-  }
-
   /** For verdicts that lead to a call; null: the worker is stopping. */
   function callSlots(): number | null {
-    return stopping === null ? freeSlots() : null
+    return stopping === null ? slots.free() : null
   }
 
   /** Questions take the slots that calls leave free, and no call waits for one. */
   function checksAtOnce(): number {
-    return Math.max(Math.min(CHECKS_BESIDE_CALLS, concurrency), freeSlots())
+    return Math.max(Math.min(CHECKS_BESIDE_CALLS, concurrency), slots.free())
   }
 
   function freeChecks(): number {
@@ -203,7 +201,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function isFull(): boolean {
-    return freeSlots() <= 0 && freeChecks() <= 0
+    return slots.free() <= 0 && freeChecks() <= 0
   }
 
   /**
@@ -223,7 +221,7 @@ function createLoop(options: WorkerOptions) {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
     if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
     if (!takesWork() || isFull()) return false
-    if (mayHaveReady && freeSlots() > 0) return true
+    if (mayHaveReady && slots.free() > 0) return true
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
 
@@ -237,7 +235,7 @@ function createLoop(options: WorkerOptions) {
   async function rest(): Promise<void> {
     const lookMs = pace.nextLookMs()
     const untilDue = nextDueAt === null || !takesWork() ? lookMs : nextDueAt - clock.wallNow()
-    const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs()))
+    const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs(), slots.nextFreeInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
     if (!takesWork() || isFull()) return
@@ -326,7 +324,7 @@ function createLoop(options: WorkerOptions) {
     const results = answers.waiting.slice(0, MOST_A_TURN)
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
-    const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, freeSlots())) : 0
+    const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, slots.free())) : 0
     const answered = findings.reconciliations.length + findings.trackings.length
     // What this turn records no longer takes a slot, and as many will be answered until the next: those stand in line.
     const checkSlots = freeChecks() + answered + Math.min(answered, CHECKS_IN_LINE)
@@ -348,6 +346,7 @@ function createLoop(options: WorkerOptions) {
         slots: claimSlots,
         targets: claimTargets,
         buckets: options.buckets,
+        standingOf: slots.standingOf,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },

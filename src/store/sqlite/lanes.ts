@@ -1,5 +1,6 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
+import type { Standing } from '../turn.ts'
 import { type Permits, permitsOf } from './permits.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
@@ -14,6 +15,9 @@ export interface Head {
 interface Lane {
   readonly target: string
   readonly isPaused: boolean
+  /** Null: nobody keeps account, and the order of the heads alone decides. */
+  readonly standing: Standing | null
+  taken: number
   /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
   readonly permits: readonly Permits[]
   heads: Head[]
@@ -34,7 +38,10 @@ export interface Closed {
 export interface Lanes {
   /** Null: a call of this target may begin, and is counted. Else why not. */
   take(target: string): Closed | null
-  /** The next request in claim order over all open lanes, taken off its lane; `wanted` bounds the reading ahead. */
+  /**
+   * The next request, taken off its lane: of the open lane that has fewest calls in flight, else the more urgent one, else the one
+   * that waited longer. `wanted` bounds the reading ahead.
+   */
   nextHead(wanted: number): Head | null
   /** Deletes what was taken from the queue. @returns how many of them still were there. */
   dequeue(): number
@@ -48,8 +55,9 @@ export function openLanes(turn: Turn): Lanes {
   const permits = permitsOf(turn)
   const lanes = new Map(
     input.claim.targets.map(({ name, policy }): [string, Lane] => {
-      const lane = { target: name, isPaused: paused.has(name), permits: permits({ name, policy }) }
-      return [name, { ...lane, heads: [], last: null, isDrained: false, through: null, highestId: 0 }]
+      const standing = input.claim.standingOf?.(name) ?? null
+      const lane = { target: name, isPaused: paused.has(name), standing, permits: permits({ name, policy }) }
+      return [name, { ...lane, taken: 0, heads: [], last: null, isDrained: false, through: null, highestId: 0 }]
     }),
   )
   return {
@@ -59,6 +67,7 @@ export function openLanes(turn: Turn): Lanes {
       const waitsUntil = lane.permits.reduce<number | null>(laterWait, null)
       if (waitsUntil !== null) return { why: 'told_to_wait', waitsUntil }
       if (!isOpen(lane)) return { why: 'limited', waitsUntil: null }
+      lane.taken++
       for (const permits of lane.permits) permits.taken++
       return null
     },
@@ -72,8 +81,8 @@ function laterWait(latest: number | null, { waitsUntil }: Permits): number | nul
   return waitsUntil === null ? latest : Math.max(waitsUntil, latest ?? waitsUntil)
 }
 
-function isOpen({ isPaused, permits }: Lane): boolean {
-  if (isPaused) return false
+function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
+  if (isPaused || (standing !== null && begun >= standing.room)) return false
   for (const { taken, open } of permits) if (taken >= open) return false
   return true
 }
@@ -86,7 +95,7 @@ function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: num
     if (!isOpen(lane)) continue
     if (lane.heads.length === 0 && !lane.isDrained) readAhead(sql, lane, chunk)
     const head = lane.heads[0]
-    if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
+    if (head !== undefined && (best === null || goesFirst(lane, best))) best = lane
   }
   const head = best?.heads.shift()
   if (best === null || head === undefined) return null
@@ -109,9 +118,19 @@ function readAhead(sql: Statements, lane: Lane, chunk: number): void {
   lane.last = lane.heads.at(-1) ?? lane.last
 }
 
-function isBefore(a: Head, b: Head): boolean {
+/** Both have a head. */
+function goesFirst(lane: Lane, other: Lane): boolean {
+  const [a, b] = [lane.heads[0] as Head, other.heads[0] as Head]
+  const moreRoom = roomOf(lane) - roomOf(other)
+  if (moreRoom !== 0) return moreRoom > 0
   if (a.rank !== b.rank) return a.rank < b.rank
+  const waitedLess = (lane.standing?.lastTaken ?? 0) - (other.standing?.lastTaken ?? 0)
+  if (waitedLess !== 0) return waitedLess < 0
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
+}
+
+function roomOf({ standing, taken }: Lane): number {
+  return standing === null ? 0 : standing.room - taken
 }
 
 function charge(lanes: Iterable<Lane>): number | null {
