@@ -54,6 +54,7 @@ export type StatusAnswer = 'pending' | 'succeeded' | 'failed' | 'gone'
 /** `10/s`, `600/min`, or with a burst. */
 export type RateDescription = string | { readonly count: number; readonly per: Duration; readonly burst?: number }
 
+/** What to do where the API tells to wait. */
 export interface WaitDescription {
   /** A request that is told to wait for longer is parked; default 1 h. */
   readonly maxWaitMs?: Duration

@@ -55,7 +55,9 @@ export interface TargetPolicy {
   readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
 }
 
+/** How many calls, of all workers together; null: no limit. */
 export interface Limits {
+  /** In flight. */
   readonly concurrency: number | null
   readonly rate: RateLimit | null
 }
@@ -92,7 +94,9 @@ export function rampMsOf({ rateLimit }: TargetPolicy): number {
   return rateLimit?.rampMs ?? RAMP_MS
 }
 
+/** A token bucket. */
 export interface RateLimit {
+  /** In each `perMs`. */
   readonly count: number
   readonly perMs: number
   readonly burst: number
