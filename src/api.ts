@@ -201,7 +201,8 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   /** No worker calls the target until `resume`; lookups go on. */
   pause(target: string, reason?: string): Promise<void>
   /**
-   * Opens a target again, also one that its API's refusal of the credentials has paused.
+   * Opens a target again, also one that its API's refusal of the credentials has paused, or a wait that the API told: of its bucket
+   * too. After a wait calls begin again slowly, and requests that were told themselves when they are due.
    * @returns false where it was not paused.
    */
   resume(target: string): Promise<boolean>
