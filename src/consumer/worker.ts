@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Buckets, Limits } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
@@ -31,7 +32,14 @@ export interface WorkerOptions {
   /** Names of the targets that it serves. */
   readonly serves: readonly string[]
   /** What its attempts freeze, kept so that their doubt can be settled by it. */
-  readonly descriptions: readonly { readonly name: string; readonly version: string; readonly description: string }[]
+  readonly descriptions: readonly {
+    readonly name: string
+    readonly version: string
+    readonly description: string
+    readonly bucket: string | undefined
+  }[]
+  /** Sizes of the buckets that targets share. */
+  readonly buckets: Buckets
   readonly prepare: (request: Claimable) => Preparation
   /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
   readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
@@ -97,9 +105,11 @@ function createLoop(options: WorkerOptions) {
     const policy = policyOf(name)
     return policy === undefined ? [] : [{ name, policy }]
   })
-  const limitedTargets = claimTargets.filter(
-    ({ policy: { limits } }) => limits.concurrency !== null || limits.rate !== null,
-  )
+  const limitedTargets = claimTargets.flatMap(({ name, policy: { limits } }) => {
+    const shared = limits.bucket === undefined ? undefined : options.buckets[limits.bucket]
+    const atOnce = Math.min(questionsAtOnce(limits), questionsAtOnce(shared ?? limits))
+    return atOnce === Number.POSITIVE_INFINITY ? [] : [{ name, atOnce }]
+  })
   const wake = createWake(clock)
   const pace = createPace(clock)
   const checks = createChecks({ clock, log, limit: checksAtOnce, leaseMs, onNews: () => wake.signal() })
@@ -199,14 +209,7 @@ function createLoop(options: WorkerOptions) {
    * there are at most as many at once as calls, and few where there is a rate.
    */
   function roomForChecks(): ReadonlyMap<string, number> {
-    const room = limitedTargets.map(({ name, policy: { limits } }): [string, number] => {
-      const bound = Math.min(
-        limits.concurrency ?? Number.POSITIVE_INFINITY,
-        limits.rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
-      )
-      return [name, Math.max(0, bound - checks.openTo(name))]
-    })
-    return new Map(room)
+    return new Map(limitedTargets.map(({ name, atOnce }) => [name, Math.max(0, atOnce - checks.openTo(name))]))
   }
 
   /** What was answered goes first where the store may not take both; with nothing to settle, a claim is what shows that it can. */
@@ -343,6 +346,7 @@ function createLoop(options: WorkerOptions) {
         slots: claimSlots,
         targets: claimTargets,
         standingOf: slots.standingOf,
+        buckets: options.buckets,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
@@ -383,6 +387,13 @@ function createLoop(options: WorkerOptions) {
   }
 
   return { run, stop, report: tally.report, counters: () => ({ ...counters }) }
+}
+
+function questionsAtOnce({ concurrency, rate }: Limits): number {
+  return Math.min(
+    concurrency ?? Number.POSITIVE_INFINITY,
+    rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
+  )
 }
 
 /** A turn settles its answers in their order. */

@@ -1,6 +1,6 @@
 // What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
 import type { SteadyTime } from '../core/clock.ts'
-import type { TargetPolicy } from '../core/policy.ts'
+import type { Buckets, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -95,6 +95,8 @@ export interface TurnInput {
     readonly targets: readonly ClaimTarget[]
     /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
     readonly standingOf?: (target: string) => Standing
+    /** Sizes of the buckets that targets share; of one that is not named here, none. */
+    readonly buckets?: Buckets
     readonly prepare: (request: Claimable) => Preparation
   }
   /** Rows to look into: doubt first, then submitted tasks that are tracked. */
