@@ -10,6 +10,7 @@ export type {
   WorkOptions,
 } from './api.ts'
 export type {
+  BreakerDescription,
   CodeTarget,
   CodeTargetOptions,
   CodeTargetPolicy,
@@ -83,6 +84,7 @@ export type { KeptReason } from './store/upkeep.ts'
 export type {
   EventView,
   ListedOrphan,
+  OpenBreakerView,
   OperatorResult,
   OrphanResult,
   OrphanView,

@@ -114,7 +114,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, rateLimit, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, rateLimit, breaker, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -128,6 +128,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     dedupe,
     ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
     ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
+    ...(breaker !== undefined && { breaker }),
     account,
   }
 }

@@ -20,7 +20,19 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs, rateLimit } = care
+  const {
+    submit,
+    retry,
+    recovery,
+    idempotency,
+    lookup,
+    deadlineMs,
+    dedupe,
+    limits,
+    keepPayloadMs,
+    rateLimit,
+    breaker,
+  } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -34,6 +46,7 @@ export function policyWith(
     keepPayloadMs: keepPayloadMs ?? null,
     limits,
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
+    ...(breaker !== undefined && { breaker }),
   }
 }
 

@@ -1,4 +1,5 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
@@ -53,6 +54,13 @@ export interface TargetPolicy {
   readonly limits: TargetLimits
   /** Not there: its defaults. */
   readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
+  /** Not there: the default one. Null: none. */
+  readonly breaker?: BreakerPolicy | null
+}
+
+/** What opens the target's breaker; null: nothing does. */
+export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
+  return breaker === undefined ? DEFAULT_BREAKER : breaker
 }
 
 /** How many calls, of all workers together; null: no limit. */

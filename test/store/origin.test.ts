@@ -143,7 +143,7 @@ test('a store of an older schema begins its record with its first claim', async 
   await world.store.close()
   const { default: Database } = await import('better-sqlite3')
   const db = new Database(world.path)
-  db.exec('DROP TABLE buckets; DROP TABLE bucket_members; DROP TABLE timed_pauses')
+  db.exec('DROP TABLE buckets; DROP TABLE bucket_members; DROP TABLE timed_pauses; DROP TABLE breakers')
   db.exec(
     'ALTER TABLE store DROP COLUMN has_called; ALTER TABLE store DROP COLUMN clock_ahead_ms; UPDATE store SET schema_version = 2',
   )

@@ -7,9 +7,17 @@ import { KEPT_PAYLOADS } from './migrations/0002-kept-payloads.ts'
 import { CALLS_AND_CLOCK } from './migrations/0003-calls-and-clock.ts'
 import { PLAIN_CHECKS } from './migrations/0004-plain-checks.ts'
 import { SHARED_LIMITS } from './migrations/0005-shared-limits.ts'
+import { BREAKERS } from './migrations/0006-breakers.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
-const MIGRATIONS: readonly string[] = [CORE_SCHEMA, KEPT_PAYLOADS, CALLS_AND_CLOCK, PLAIN_CHECKS, SHARED_LIMITS]
+const MIGRATIONS: readonly string[] = [
+  CORE_SCHEMA,
+  KEPT_PAYLOADS,
+  CALLS_AND_CLOCK,
+  PLAIN_CHECKS,
+  SHARED_LIMITS,
+  BREAKERS,
+]
 export const SCHEMA_VERSION = MIGRATIONS.length
 
 /** @returns 0 for a database that onceish has never used. */
