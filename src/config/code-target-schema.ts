@@ -9,6 +9,7 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
+  queueingOf,
   statusEveryField,
   timeoutField,
 } from './care-schema.ts'
@@ -111,7 +112,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -123,7 +124,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     deadlineMs,
     limits,
     dedupe,
-    ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
+    ...queueingOf(policy),
     account,
   }
 }

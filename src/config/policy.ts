@@ -19,7 +19,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -30,8 +30,10 @@ export function policyWith(
     ...able,
     deadlineMs,
     dedupe,
-    keepPayloadMs: keepPayloadMs ?? null,
+    keepPayloadMs: care.keepPayloadMs ?? null,
     limits,
+    expiresAfterMs: care.expiresAfterMs ?? null,
+    agingMs: care.agingMs ?? null,
   }
 }
 

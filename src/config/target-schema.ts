@@ -9,6 +9,7 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
+  queueingOf,
   statusEveryField,
   timeoutField,
 } from './care-schema.ts'
@@ -143,7 +144,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
-    ...(written.keepPayload === undefined ? {} : { keepPayloadMs: written.keepPayload }),
+    ...queueingOf(written),
     account: written.account ?? null,
   }
 }

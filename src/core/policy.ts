@@ -51,6 +51,10 @@ export interface TargetPolicy {
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
   readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  /** How long after its due time a request that says nothing of it expires; null: never. */
+  readonly expiresAfterMs: number | null
+  /** How much waiting one step of priority is worth; null: priorities alone count. */
+  readonly agingMs: number | null
 }
 
 export interface RateLimit {
@@ -117,4 +121,6 @@ export const NO_POLICY: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
+  expiresAfterMs: null,
+  agingMs: null,
 }

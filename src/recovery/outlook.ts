@@ -58,15 +58,16 @@ function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: 
   return { by, step, at, why, windowClosesAt: null, deadlineAt: null }
 }
 
-function queued({ target, pause, dueAt, state }: RequestDetail, isKnown: boolean): Outlook {
+function queued({ target, pause, dueAt, expiresAt, state }: RequestDetail, isKnown: boolean): Outlook {
   if (!isKnown)
     return told('person', 'word', null, `the config names no target "${target}": put it back, or cancel the request`)
   if (pause !== null) {
     const why = pause.reason === null ? '' : `: ${pause.reason}`
     return told('person', 'resume', null, `its target is paused by ${pause.by ?? 'nobody known'}${why}`)
   }
-  if (state === 'scheduled') return told('worker', 'call', dueAt, 'it is called when it is due')
-  return told('worker', 'call', null, 'it is called by the next worker that has a free slot')
+  const until = expiresAt === null ? '' : `, before ${new Date(expiresAt).toISOString()} or not at all`
+  if (state === 'scheduled') return told('worker', 'call', dueAt, `it is called when it is due${until}`)
+  return told('worker', 'call', null, `it is called by the next worker that has a free slot${until}`)
 }
 
 function settled({ state, reason, taskState }: RequestDetail): Outlook {

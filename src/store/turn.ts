@@ -130,4 +130,6 @@ export interface TurnResult {
   readonly more: boolean
   /** The claim ended at its bound: the next free slot may find a request ready. */
   readonly moreReady: boolean
+  /** What one step of priority is worth in waiting, of each target whose queue ages. */
+  readonly agingMs: ReadonlyMap<string, number>
 }

@@ -63,7 +63,8 @@ describe('status', () => {
     const db = new Database(database)
     db.exec(`UPDATE ready SET target = 'gone'; UPDATE requests SET target = 'gone' WHERE request_id = 1`)
     db.close()
-    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+    const unpaused = { paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+    const open = { states: {}, ...unpaused, expired: 0, oldestReady: [] }
     expect(await json(['status'])).toEqual({
       states: { ready: 1, canceled: 1 },
       targets: {
@@ -76,13 +77,16 @@ describe('status', () => {
           pausedAt: expect.any(Number),
           pausedBy: expect.stringMatching(/^cli:/),
           pauseReason: 'maintenance',
+          expired: 0,
+          oldestReady: [],
         },
-        gone: { ...open, states: { ready: 1 } },
+        gone: { ...open, states: { ready: 1 }, oldestReady: [{ priority: 0, since: expect.any(Number) }] },
       },
       oldestReady: expect.any(Number),
       oldestUnknown: null,
       held: 0,
       dead: 0,
+      expired: 0,
       unroutable: 1,
       orphans: 0,
       origin: 'own',

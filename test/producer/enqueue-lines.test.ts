@@ -8,6 +8,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const rules = {
+  now: () => 5,
   maxPayloadBytes: 200,
   targetNames: ['video', 'parcel'],
   schemaOf: () => undefined,
@@ -21,7 +22,6 @@ async function feed(text: string | Buffer[], options: Partial<EnqueueLinesOption
     rules,
     defaultTarget: 'video',
     onError: 'stop',
-    now: () => 5,
     ...options,
   })
   const rows = await store.list({ limit: 5000 })
@@ -101,7 +101,7 @@ test('a line longer than the limit costs no memory', async () => {
   }
   const before = process.memoryUsage().rss
   const store = await openStore(join(tempDir(), 'jobs.db'), { create: true, now: 1 })
-  const report = await enqueueLines(store, endless(), { rules, defaultTarget: 'video', onError: 'skip', now: () => 1 })
+  const report = await enqueueLines(store, endless(), { rules, defaultTarget: 'video', onError: 'skip' })
   await store.close()
   expect(report).toMatchObject({ enqueued: 1, skipped: 1 })
   expect(process.memoryUsage().rss - before).toBeLessThan(128 << 20)

@@ -36,9 +36,8 @@ export const RULES: readonly Rule[] = [
         find: 'moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;',
         replace: `{
             moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;
-            const row = sql.request.get(id);
             sql.setDueAt.run(word.now, id);
-            sql.insertReady.run(row.target, -row.priority, word.now, id);
+            sql.insertReadyOf.run(id);
         }`,
       },
     ],
@@ -222,7 +221,11 @@ export const RULES: readonly Rule[] = [
     name: 'attempts-counted-at-the-claim',
     what: 'calls, re-calls and replays are counted before they are made: what kills its worker every time comes to an end',
     patches: [
-      { file: TURN_SQL, find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)", replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?)" },
+      {
+        file: TURN_SQL,
+        find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?, ?)",
+        replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?, ?)",
+      },
       { file: TURN_SQL, find: 'attempts = attempts + 1,', replace: 'attempts = attempts,' },
       { file: RECONCILIATION, find: 'patch: { replays: row.replays + 1 }', replace: 'patch: { replays: row.replays }' },
       { file: RECONCILIATION, find: 'attempts: row.attempts + 1,', replace: 'attempts: row.attempts,' },

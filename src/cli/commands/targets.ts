@@ -65,6 +65,8 @@ function describe(
     misses: lookup?.misses ?? null,
     missMeans: lookup?.missMeans ?? null,
     dedupe,
+    expiresAfterMs: care.expiresAfterMs ?? null,
+    agingMs: care.agingMs ?? null,
     promise: promiseOf(care),
     paused,
     pausedAt,
@@ -82,6 +84,12 @@ function block(target: Described): string {
     ['recovery', target.recovery.join(' -> ')],
     ['window', windowOf(target)],
     ['lookup', lookupOf(target)],
+    ...(target.expiresAfterMs === null
+      ? []
+      : [['expires', `${duration(target.expiresAfterMs)} after it is due`] as const]),
+    ...(target.agingMs === null
+      ? []
+      : [['aging', `${duration(target.agingMs)} of waiting are worth one step of priority`] as const]),
     ['promise', target.promise],
     ['state', stateOf(target)],
   ])

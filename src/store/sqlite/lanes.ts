@@ -2,6 +2,7 @@
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { RateLimit } from '../../core/policy.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
+import { orderIn } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -61,7 +62,7 @@ export function openLanes(turn: Turn): Lanes {
       lane.taken++
       return null
     },
-    nextHead: (wanted) => takeHead(sql, lanes, wanted),
+    nextHead: (wanted) => takeHead(turn, lanes, wanted),
     dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
     charge: () => charge(sql, lanes.values()),
   }
@@ -72,14 +73,14 @@ function readBucket(sql: Statements, target: string): Bucket | null {
 }
 
 /** One lane is read ahead as far as it can be needed; many are probed a few heads at a time. */
-function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: number): Head | null {
+function takeHead(turn: Turn, lanes: ReadonlyMap<string, Lane>, wanted: number): Head | null {
   const chunk = Math.max(1, Math.ceil(wanted / lanes.size))
   let best: Lane | null = null
   for (const lane of lanes.values()) {
     if (lane.isPaused || lane.taken >= lane.open) continue
-    if (lane.heads.length === 0 && !lane.isDrained) readAhead(sql, lane, chunk)
+    if (lane.heads.length === 0 && !lane.isDrained) readAhead(turn.sql, lane, chunk)
     const head = lane.heads[0]
-    if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
+    if (head !== undefined && (best === null || isBefore(turn, head, best.heads[0] as Head))) best = lane
   }
   const head = best?.heads.shift()
   if (best === null || head === undefined) return null
@@ -102,8 +103,10 @@ function readAhead(sql: Statements, lane: Lane, chunk: number): void {
   lane.last = lane.heads.at(-1) ?? lane.last
 }
 
-function isBefore(a: Head, b: Head): boolean {
-  if (a.rank !== b.rank) return a.rank < b.rank
+/** Of different targets, whatever each is ranked by. */
+function isBefore({ rankings, word }: Turn, a: Head, b: Head): boolean {
+  const order = orderIn(rankings, a.target, a.rank, word.now) - orderIn(rankings, b.target, b.rank, word.now)
+  if (order !== 0) return order < 0
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
 }
 

@@ -1,5 +1,6 @@
 // What every step of one turn is handed.
 import type { TurnInput } from '../turn.ts'
+import type { Rankings } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Word } from './transitions.ts'
 
@@ -12,6 +13,7 @@ export interface Turn {
   readonly highWaterAt: number
   /** Steady time in this transaction. */
   readonly steadyAt: number
+  readonly rankings: Rankings
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {
