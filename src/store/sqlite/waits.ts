@@ -18,7 +18,10 @@ export function oldestOf(waits: ReadonlyMap<string, readonly Wait[]>): number | 
   return oldest
 }
 
-/** While the ranks of a target are being moved, a priority may have a head in both. */
+/**
+ * While aging is being turned on or off, a priority may have a head in both rankings. While one step takes the place of another, two
+ * priorities can be worth the same, and the one that waits longer is told alone.
+ */
 function waitsOf(sql: Statements, target: string): readonly Wait[] {
   const oldest = new Map<number, number>()
   const note = (priority: number, since: number) => {
