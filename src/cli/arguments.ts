@@ -62,9 +62,15 @@ export function instant(text: string): number {
   }
 }
 
-/** Null: none. */
-export function deadline(text: string): number | null {
-  return text === 'never' ? null : instant(text)
+/** Commander takes a null for no value at all. */
+export type Deadline = number | 'never'
+
+export function deadline(text: string): Deadline {
+  return text === 'never' ? text : instant(text)
+}
+
+export function expiryOf(given: Deadline): number | null {
+  return given === 'never' ? null : given
 }
 
 export function names(text: string): string[] {

@@ -380,4 +380,56 @@ export const RULES: readonly Rule[] = [
     often: ['copy the store', 'put the copy back'],
     seed: 633,
   },
+  {
+    name: 'no-first-call-after-the-deadline',
+    what: 'what was never called, or surely had no effect, is not called after its deadline',
+    patches: [
+      { file: SETTLEMENT, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
+      {
+        file: QUEUE_SQL,
+        find: 'FROM expiries WHERE expires_at <= ? ORDER',
+        replace: 'FROM expiries WHERE expires_at <= ? - 5000 ORDER',
+      },
+      {
+        file: 'store/sqlite/claim.js',
+        find: 'return expiresAt === null ? null : expiresAt - now',
+        replace: 'return null',
+      },
+    ],
+    seed: 32,
+  },
+  {
+    name: 'the-deadline-at-the-write',
+    what: 'a call that was claimed in time does not leave after its deadline',
+    patches: [
+      {
+        file: 'store/sqlite/claim.js',
+        find: 'return expiresAt === null ? null : expiresAt - now',
+        replace: 'return null',
+      },
+    ],
+    seed: 275,
+  },
+  {
+    name: 'no-recall-after-the-deadline',
+    what: 'after settled misses, and its deadline, a request is not called anew',
+    patches: [
+      { file: RECONCILIATION, find: 'if (isExpired(row, now))', replace: 'if (false)' },
+      { file: 'store/sqlite/checks.js', find: 'leftMs(row.expiresAt, word.now)', replace: 'null' },
+    ],
+    seed: 172,
+  },
+  {
+    name: 'doubt-does-not-expire',
+    what: 'a deadline ends no request that may have happened',
+    patches: [
+      {
+        file: RECONCILIATION,
+        find: 'return later(row, verdict, context.now)',
+        replace:
+          'return isExpired(row, context.now) ? expired(row, verdict.evidence) : later(row, verdict, context.now)',
+      },
+    ],
+    seed: 78,
+  },
 ]

@@ -1,9 +1,14 @@
 // Priorities changed after the enqueue: what is queued moves, what is in doubt returns with it, and a claim that was first wins.
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
+import { defineTarget, openOnceish } from '../../src/index.ts'
 import { type EachFilter, type SaidRequest, sayToEach } from '../../src/recovery/say-to-each.ts'
 import type { OperatorWord } from '../../src/store/views.ts'
+import { deathOf } from '../support/children.ts'
 import { contentOf } from '../support/content.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, unknown, type World } from '../support/store.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 async function open(): Promise<World> {
   const world = await openWorld()
@@ -134,3 +139,35 @@ test('a claim between the look and the word is first', async () => {
   const results = await world.store.sayToEach(seen, saying, spoken, { dryRun: false, policyOf: () => KEYED })
   expect(results).toMatchObject([{ kind: 'version_changed', view: { state: 'invoking', priority: 0 } }])
 })
+
+test('while another process claims, each request is called once, and each word is applied or refused whole', async () => {
+  const store = join(tempDir(), 'jobs.db')
+  const validate = (value: unknown) => ({ value })
+  const payload = { '~standard': { version: 1, vendor: 'test', validate } } as const
+  const target = defineTarget({
+    name: 'quick',
+    version: '1',
+    payload,
+    invoke: () => ({ taskId: 'none is called here' }),
+  })
+  const once = await openOnceish({ store, targets: [target] })
+  onTestFinished(() => once.close())
+  let isOver = false
+  const ended = deathOf(new URL('./claiming.mjs', import.meta.url), { store }).finally(() => {
+    isOver = true
+  })
+  let applied = 0
+  for (let round = 1; !isOver; round++) {
+    const report = await once.reprioritizeWhere({ target: 'quick' }, round % 5)
+    expect(report.refused).toMatchObject({ refused: 0, notFound: 0 })
+    applied += report.applied
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  expect(await ended).toBeNull()
+  expect(applied).toBeGreaterThan(0)
+  const db = new Database(store, { readonly: true })
+  const first = db.prepare(`SELECT COUNT(*) FROM task_state WHERE state = 'submitted' AND attempt = 1`).pluck()
+  const left = db.prepare('SELECT (SELECT COUNT(*) FROM ready) + (SELECT COUNT(*) FROM requests)').pluck()
+  expect([first.get(), left.get()]).toEqual([2000, 0])
+  db.close()
+}, 60_000)

@@ -4,7 +4,17 @@ import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
-import { deadline, example, horizon, instant, nonEmpty, usage, wholeNumber } from '../arguments.ts'
+import {
+  type Deadline,
+  deadline,
+  example,
+  expiryOf,
+  horizon,
+  instant,
+  nonEmpty,
+  usage,
+  wholeNumber,
+} from '../arguments.ts'
 import { type Context, readSettings, requireTarget, type Settings, withStore } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { escapeControls, plural, print, printJson } from '../print.ts'
@@ -17,7 +27,7 @@ interface EnqueueOptions {
   readonly priority?: number
   readonly runAt?: number
   readonly delay?: number
-  readonly expiresAt?: number | null
+  readonly expiresAt?: Deadline
   readonly logicalHash?: string
   readonly onError?: 'stop' | 'skip'
 }
@@ -101,7 +111,7 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       priority,
       runAt,
       delay,
-      expiresAt,
+      expiresAt: expiresAt === undefined ? undefined : expiryOf(expiresAt),
       logicalHash,
     })
     if (isJson) {

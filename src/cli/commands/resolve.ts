@@ -1,7 +1,17 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
 import type { Resolution } from '../../store/views.ts'
-import { deadline, example, nonEmpty, oneOf, requestIds, usage, wholeNumber } from '../arguments.ts'
+import {
+  type Deadline,
+  deadline,
+  example,
+  expiryOf,
+  nonEmpty,
+  oneOf,
+  requestIds,
+  usage,
+  wholeNumber,
+} from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { TASK_PLACEHOLDER } from '../next-actions.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
@@ -12,7 +22,7 @@ interface ResolveOptions extends EachFlags {
   readonly notExecuted?: true
   readonly retryAcceptingDuplicates?: true
   readonly abandon?: true
-  readonly expiresAt?: number | null
+  readonly expiresAt?: Deadline
   readonly state?: (typeof DOUBT)[number]
   readonly ifVersion?: number
   readonly force?: true
@@ -86,7 +96,10 @@ function resolutionOf(options: ResolveOptions): Resolution {
   if (options.notExecuted) given.push({ kind: 'not_executed' })
   const { expiresAt } = options
   if (options.retryAcceptingDuplicates)
-    given.push({ kind: 'retry_accepting_duplicates', ...(expiresAt !== undefined && { expiresAt }) })
+    given.push({
+      kind: 'retry_accepting_duplicates',
+      ...(expiresAt !== undefined && { expiresAt: expiryOf(expiresAt) }),
+    })
   else if (expiresAt !== undefined) throw usage('--expires-at goes with --retry-accepting-duplicates')
   if (options.abandon) given.push({ kind: 'abandon' })
   const [resolution] = given

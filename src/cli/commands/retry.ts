@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
-import { deadline, example, requestIds, usage } from '../arguments.ts'
+import { type Deadline, deadline, example, expiryOf, requestIds, usage } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { tellEach } from '../operator-result.ts'
 import { addEachOptions, type EachFlags, eachWordOf, runForEach } from '../say-to-each.ts'
 
 interface RetryOptions extends EachFlags {
-  readonly expiresAt?: number | null
+  readonly expiresAt?: Deadline
 }
 
 export function addRetry(program: Command): void {
@@ -27,7 +27,7 @@ export function addRetry(program: Command): void {
       const isFiltered = target !== undefined || reason !== undefined
       if (ids === undefined && !isFiltered)
         throw usage('say which requests: their ids, or --target, --reason for all dead ones that fit')
-      const word = { ...eachWordOf(options), ...(expiresAt !== undefined && { expiresAt }) }
+      const word = { ...eachWordOf(options), ...(expiresAt !== undefined && { expiresAt: expiryOf(expiresAt) }) }
       return withExistingStore(self, async (context) => {
         if (ids !== undefined && !isFiltered && !word.dryRun) {
           await tellEach(context, ids, (id) => context.once.retry(id, word))
