@@ -68,7 +68,7 @@ export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/pur
 export { openOnceish } from './onceish.ts'
 export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
-export type { EnqueueRequest } from './producer/new-request.ts'
+export type { EnqueueRequest, GivenInstant } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
 export type { Outlook, RequestStory } from './recovery/outlook.ts'
 export type { LadderStep } from './recovery/reconcile.ts'
@@ -81,6 +81,7 @@ export type { KeptReason } from './store/upkeep.ts'
 export type {
   EventView,
   ListedOrphan,
+  NewDeadline,
   OperatorResult,
   OrphanResult,
   OrphanView,
@@ -93,6 +94,7 @@ export type {
   StoreFacts,
   StoreStatus,
   TargetStatus,
+  Wait,
 } from './store/views.ts'
 export type { EventOptions } from './watch/event-feed.ts'
 export type { WaitOptions } from './watch/wait-for.ts'
