@@ -151,7 +151,7 @@ function timesOf(
 function dueAfter(delay: Duration | undefined, now: () => number): number | null {
   if (delay === undefined) return null
   try {
-    return now() + parseDuration(delay)
+    return now() + parseDuration(typeof delay === 'number' ? delay : String(delay))
   } catch (error) {
     throw new OnceishError('REQUEST_INVALID', `delay: ${(error as Error).message}`, { cause: error })
   }

@@ -143,6 +143,7 @@ export interface TargetStatus {
   readonly oldestReady: readonly Wait[]
 }
 
+/** Of the ready requests of one priority. */
 export interface Wait {
   readonly priority: number
   /** Epoch ms since which the request has been due that waits longest. */

@@ -113,6 +113,17 @@ test('what a caller gives in code is refused with the same care', () => {
   expect(request({ payload: 'x'.repeat(200) })).toThrow(expect.objectContaining({ code: 'PAYLOAD_TOO_LARGE' }))
   expect(request({ runAt: Number.NaN })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ runAt: new Date('x') })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+  for (const delay of [true, null, -1, 'soon', '15'])
+    expect(request({ delay })).toThrow(
+      expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringMatching(/^delay: .*no duration/) }),
+    )
+  expect(request({ expiresAt: 'soon' })).toThrow(
+    expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringMatching(/^expiresAt is/) }),
+  )
+  expect(toNewRequest({ target: 'video', payload: 1, delay: '1s', expiresAt: new Date(9000) }, rules)).toMatchObject({
+    dueAt: 1005,
+    expiresAt: 9000,
+  })
   expect(request({ priority: 1.5 })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ logicalHash: '' })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules)).toMatchObject({

@@ -135,7 +135,7 @@ function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & {
 /** What is queued ends as `decide` says: it is not called, and what it was called before surely had no effect. */
 export function endUncalled(turn: Turn, id: number, decide: (row: TaskState) => Transition): SettledRow {
   const state = currentTaskState(turn.sql, id, turn.word.now)
-  invariant(state !== null, `request ${id} is not there`)
+  invariant(state?.state === 'queued', `request ${id} is in the queue and ${state?.state ?? 'not there'}`)
   const next = applyTransition(turn.sql, state, decide(state), turn.word)
   invariant(next !== null, `request ${id} changed inside a transaction`)
   const { requestId, target, attempt, reason } = next

@@ -19,6 +19,8 @@ type Place = readonly [rank: number, dueAt: number, requestId: number]
 /** Targets that are not in it are ranked by priority alone, and always were or are so again. */
 export type Rankings = ReadonlyMap<string, Ranking>
 
+export const NO_RANKINGS: Rankings = new Map()
+const NOTHING_AGES: ReadonlyMap<string, number> = new Map()
 const BEFORE_ALL: Place = [Number.MIN_SAFE_INTEGER, 0, 0]
 const MOVED_A_TURN = 200
 
@@ -45,6 +47,7 @@ export function orderIn(rankings: Rankings, target: string, rank: number, now: n
 
 /** Of the targets whose queue ages. */
 export function agingOf(rankings: Rankings): ReadonlyMap<string, number> {
+  if (rankings.size === 0) return NOTHING_AGES
   const aging = new Map<string, number>()
   for (const { target, agingMs } of rankings.values()) if (agingMs !== null) aging.set(target, agingMs)
   return aging

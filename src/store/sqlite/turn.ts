@@ -3,24 +3,21 @@
 // what recovery decided, then new work.
 import { CLOCK_NOISE_MS } from '../../core/clock.ts'
 import { invariant } from '../../core/errors.ts'
-import { expired } from '../../core/settlement.ts'
-import type { SettledRow, TurnInput, TurnResult } from '../turn.ts'
+import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
 import { earliest, leaseChecks, nextDueAt, reconcile, track } from './checks.ts'
-import { claimReady, endUncalled } from './claim.ts'
+import { claimReady } from './claim.ts'
+import { endOverdue } from './deadlines.ts'
 import { openLanes } from './lanes.ts'
 import type { QueueFacts } from './queries.ts'
-import { agingOf, moveRanks, type Rankings, readRankings } from './rankings.ts'
+import { agingOf, moveRanks, NO_RANKINGS, readRankings } from './rankings.ts'
 import { type Guard, settle } from './settle.ts'
 import type { Statements } from './statements.ts'
 import { ownerOf, type Turn } from './turn-context.ts'
 
-const NO_RANKINGS: Rankings = new Map()
-
 /** Bounds on what one turn promotes and expires, so that it never holds the loop or the lock for long. */
 const PROMOTE_A_TURN = 200
 const EXPIRE_A_TURN = 200
-const DEADLINES_A_TURN = 100
 
 type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
 export type TurnFacts = TimeFacts & QueueFacts
@@ -41,7 +38,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const lost = input.renewals.filter((call) => !renew(turn, call))
   const expired = expireLeases(turn)
   const promoted = promote(turn)
-  const uncalled = endOverdue(turn, facts)
+  const overdue = endOverdue(turn, facts)
   const isMoving = moveRanks(sql, turn.rankings)
   const tracked = input.trackings.map((tracking) => track(turn, tracking))
   const lanes = openLanes(turn)
@@ -52,11 +49,11 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
   const isIdle =
-    calls.length + settled.length + decided.length + investigations.length + expired + uncalled.length === 0
+    calls.length + settled.length + decided.length + investigations.length + expired + overdue.ended.length === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
   keepClock(turn, facts)
   return {
-    settled: [...settled, ...uncalled, ...claimed.dead],
+    settled: [...settled, ...overdue.ended, ...claimed.dead],
     tracked,
     reconciled: decided.map(({ row }) => row),
     lost,
@@ -64,7 +61,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     investigations,
     toTrack,
     nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
-    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || uncalled.length === DEADLINES_A_TURN || isMoving,
+    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
     moreReady: claimed.more,
     agingMs: agingOf(turn.rankings),
   }
@@ -103,12 +100,4 @@ function promote(turn: Turn): number {
     sql.deleteWaiting.run(row.due_at, row.request_id)
   }
   return due.length
-}
-
-/** What is queued past its deadline, of whichever target, paused or served by nobody. What comes after the bound the claim refuses. */
-function endOverdue(turn: Turn, { nextExpiryAt }: QueueFacts): SettledRow[] {
-  const { sql, word } = turn
-  if (nextExpiryAt === null || nextExpiryAt > word.now) return []
-  const over = sql.expiredRequests.all(word.now, DEADLINES_A_TURN) as number[]
-  return over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence)))
 }
