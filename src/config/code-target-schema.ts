@@ -12,6 +12,8 @@ import {
   queueingOf,
   statusEveryField,
   timeoutField,
+  waitFields,
+  waitOf,
 } from './care-schema.ts'
 import type { CodeTargetOptions } from './code-target.ts'
 import { policyWith } from './policy.ts'
@@ -40,6 +42,7 @@ const policySchema = section({
   lookup: section({ by: z.enum(['key', 'payload']).optional(), ...lookupTimeFields }).optional(),
   status: section({ everyMs: statusEveryField }).optional(),
   taskId: z.literal('none').optional(),
+  rateLimit: section(waitFields).optional(),
   ...careFields,
 })
 
@@ -112,7 +115,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, rateLimit, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -125,6 +128,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     limits,
     dedupe,
     ...queueingOf(policy),
+    ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
     account,
   }
 }

@@ -19,7 +19,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -34,7 +34,14 @@ export function policyWith(
     limits,
     expiresAfterMs: care.expiresAfterMs ?? null,
     agingMs: care.agingMs ?? null,
+    ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
   }
+}
+
+/** Nothing where nothing is said, so that what is stored of a target in code stays as it was. */
+function waitPolicyOf({ maxWaitMs, scope }: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
+  if (maxWaitMs === undefined && scope === undefined) return {}
+  return { rateLimit: { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) } }
 }
 
 /** Changes with anything in the description: the first 16 hex characters of its SHA-256. */

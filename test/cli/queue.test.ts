@@ -63,8 +63,8 @@ describe('status', () => {
     const db = new Database(database)
     db.exec(`UPDATE ready SET target = 'gone'; UPDATE requests SET target = 'gone' WHERE request_id = 1`)
     db.close()
-    const unpaused = { paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
-    const open = { states: {}, ...unpaused, expired: 0, oldestReady: [] }
+    const told = { expired: 0, oldestReady: [], waits: [], parked: 0, parkedUntil: null }
+    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...told }
     expect(await json(['status'])).toEqual({
       states: { ready: 1, canceled: 1 },
       targets: {
@@ -77,8 +77,7 @@ describe('status', () => {
           pausedAt: expect.any(Number),
           pausedBy: expect.stringMatching(/^cli:/),
           pauseReason: 'maintenance',
-          expired: 0,
-          oldestReady: [],
+          ...told,
         },
         gone: { ...open, states: { ready: 1 }, oldestReady: [{ priority: 0, since: expect.any(Number) }] },
       },

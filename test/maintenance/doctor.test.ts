@@ -109,14 +109,14 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
+const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], parked: 0, parkedUntil: null }
 const paused = {
   states: { ready: 3 },
   paused: true,
   pausedAt: 5,
   pausedBy: 'ada',
   pauseReason: 'moving',
-  expired: 0,
-  oldestReady: [],
+  ...NOTHING_ELSE,
 }
 const owing = {
   states: { ready: 2 },
@@ -124,8 +124,7 @@ const owing = {
   pausedAt: null,
   pausedBy: null,
   pauseReason: null,
-  expired: 0,
-  oldestReady: [],
+  ...NOTHING_ELSE,
 }
 
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {

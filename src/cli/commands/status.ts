@@ -8,6 +8,7 @@ import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'
+import { lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
   program
@@ -34,6 +35,9 @@ const NOTHING: TargetStatus = {
   pauseReason: null,
   expired: 0,
   oldestReady: [],
+  waits: [],
+  parked: 0,
+  parkedUntil: null,
 }
 
 /** Of a target; `--json` has all. */
@@ -42,7 +46,11 @@ const SHOWN_WAITS = 5
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
   const known = Object.fromEntries(targetNames(config).map((name) => [name, NOTHING]))
-  return { ...known, ...status.targets }
+  const now = Date.now()
+  const seen = Object.entries(status.targets).map(([name, target]): [string, TargetStatus] => {
+    return [name, { ...target, waits: lasting(target.waits, now) }]
+  })
+  return { ...known, ...Object.fromEntries(seen) }
 }
 
 function toJson(status: StoreStatus, config: Config): object {
@@ -57,15 +65,16 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   const now = Date.now()
   const shown = REQUEST_STATES.filter((state) => status.states[state])
   const targets = Object.entries(allTargets(status, config))
-  const rows = targets.map(([name, { states, paused }]) => [
+  const rows = targets.map(([name, { states, paused, waits }]) => [
     name,
     ...shown.map((state) => states[state] ?? 0),
-    remark(name, paused, config),
+    remark(name, paused, config) ?? waitRemark(waits, now),
   ])
   if (rows.length > 1) rows.push(['all', ...shown.map((state) => status.states[state] ?? 0), null])
   print(table(['target', ...shown, 'remark'], rows))
+  print(...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
-  if (status.oldestReady !== null) print('', ...waitLines(status, now))
+  if (status.oldestReady !== null) print('', ...oldestLines(status, now))
   if (status.expired > 0)
     print('', `${status.expired} of the dead: ${sayReason('expired')}; ${next('list --reason expired')}`)
   if (status.oldestUnknown !== null) {
@@ -76,14 +85,16 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
 }
 
 /** Where requests of several priorities wait, how long each of them does: a low one that starves is seen by it. */
-function waitLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
-  const waits = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
+function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
+  const oldestOfEach = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
     // The highest, and the lowest, which are the ones that starve.
     const shown = all.length <= SHOWN_WAITS ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_WAITS)]
     return all.length < 2 ? [] : shown.map(({ priority, since }) => [name, priority, relative(since, now)])
   })
   const oldest = `oldest ready: due ${relative(oldestReady, now)}`
-  return waits.length === 0 ? [oldest] : [oldest, '', table(['target', 'priority', 'oldest ready'], waits)]
+  return oldestOfEach.length === 0
+    ? [oldest]
+    : [oldest, '', table(['target', 'priority', 'oldest ready'], oldestOfEach)]
 }
 
 /** Without a word of a person about it, nothing of this store is called. */

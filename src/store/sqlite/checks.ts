@@ -1,7 +1,8 @@
 // Rows that somebody looks into outside the transaction: doubt to be reconciled, and submitted tasks to be asked about.
 // Both are leased the same way, and what is found is fenced by the row's version.
+import { spreadMs } from '../../core/backoff.ts'
 import { invariant } from '../../core/errors.ts'
-import { NO_POLICY } from '../../core/policy.ts'
+import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
 import {
   decideReconciliation,
   later,
@@ -14,7 +15,7 @@ import { decideTracking, type Tracking } from '../../core/tracking.ts'
 import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
-import type { Lanes } from './lanes.ts'
+import type { Closed, Lanes } from './lanes.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, askedSoFar, deleteRequest, readTaskState } from './transitions.ts'
@@ -43,16 +44,24 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
   const closed = lanes.take(target)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
-  if (closed === 'limited')
+  if (closed?.why === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
-  if (closed === 'target_paused') {
-    const wait = { at: word.now + PAUSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
+  if (closed !== null) {
+    const wait = { at: closedUntil(turn, row, policy, closed), reason: closed.why, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
   const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : leftMs(row.expiresAt, word.now)
   const call = claimUnknown(turn, row, decision, writeWithinMs)
   const told = { requestId, target, attempt: call.attempt, outcome: verdict.kind, reason: decision.reason }
   return { row: { ...told, state: 'invoking', applied: true }, call }
+}
+
+/** Where it can be looked up, that goes on meanwhile; the deadline holds in a pause too. */
+function closedUntil({ word, input }: Turn, row: TaskState, policy: TargetPolicy, { waitsUntil }: Closed): number {
+  const soon = word.now + PAUSED_CHECK_MS
+  if (waitsUntil === null) return soon
+  const at = word.now + spreadMs(waitsUntil - word.now, input.random())
+  return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
 }
 
 /**

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { invariant, OnceishError } from '../../core/errors.ts'
 
-import { LOG_BOUND_BYTES } from './log-bound.ts'
+import { CHECKPOINT_PAGES, LOG_BOUND_BYTES } from './log-bound.ts'
 
 export type Connection = Database.Database
 
@@ -34,6 +34,7 @@ export async function connect(path: string, options: { create: boolean }): Promi
     const FULL = 2
     invariant(connection.pragma('synchronous', { simple: true }) === FULL, 'synchronous=FULL was not taken')
     connection.pragma(`journal_size_limit = ${LOG_BOUND_BYTES}`)
+    connection.pragma(`wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
     connection.pragma('temp_store = MEMORY')
     return connection
   } catch (error) {

@@ -7,6 +7,12 @@ import type { Connection } from './connection.ts'
 /** Also what SQLite itself shrinks the file to when it begins it anew. */
 export const LOG_BOUND_BYTES = 64 * 1_048_576
 
+/**
+ * 16 MiB, where SQLite's own is 4: hashes lie scattered, so that a thousand of them fill the log with as many pages, which are
+ * written twice as often where each is copied back at once. More would hold the event loop for longer at each copying.
+ */
+export const CHECKPOINT_PAGES = 4000
+
 export function logBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0
 }

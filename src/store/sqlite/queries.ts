@@ -1,6 +1,7 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
+import { RAMP_MS } from '../../core/ramp.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
@@ -15,13 +16,15 @@ import type {
   StoreFacts,
   StoreStatus,
   TargetStatus,
+  TimedPause,
 } from '../views.ts'
 import type { Connection } from './connection.ts'
+import { oldestOf, oldestWaits } from './oldest-ready.ts'
+import type { TimedPauseRow } from './permits.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
 import type { Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
-import { oldestOf, oldestWaits } from './waits.ts'
 
 interface OverviewRow {
   request_id: number
@@ -164,6 +167,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
     timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
     pause:
       paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
+    waits: (sql.timedPausesOf.all({ target: view.target }) as TimedPauseRow[]).map(toTimedPause),
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
   }
 }
@@ -270,6 +274,9 @@ const UNSEEN: TargetStatus = {
   pauseReason: null,
   expired: 0,
   oldestReady: [],
+  waits: [],
+  parked: 0,
+  parkedUntil: null,
 }
 
 export function storeStatus(sql: Statements): StoreStatus {
@@ -285,7 +292,12 @@ export function storeStatus(sql: Statements): StoreStatus {
   }
   const lastId = (sql.lastTaskStateId.get() as number | null) ?? 0
   for (let after = 0; after < lastId; after += COUNTED_AT_ONCE) {
-    count(sql.countStates.all({ after, through: after + COUNTED_AT_ONCE }) as never)
+    const slice = { after, through: after + COUNTED_AT_ONCE }
+    count(sql.countStates.all(slice) as never)
+    for (const { target, rows, due_at } of sql.countParked.all(slice) as ParkedRow[]) {
+      const { parked, parkedUntil } = of(target)
+      Object.assign(of(target), { parked: parked + rows, parkedUntil: Math.min(parkedUntil ?? due_at, due_at) })
+    }
   }
   count((sql.countReady.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'ready' })))
   count((sql.countWaiting.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'scheduled' })))
@@ -304,6 +316,13 @@ export function storeStatus(sql: Statements): StoreStatus {
   }
   const waits = oldestWaits(sql)
   for (const [target, oldestReady] of waits) of(target).oldestReady = oldestReady
+  const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
+  for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
+    const { scope, name } = pause
+    const stopped =
+      scope === 'target' ? [name] : members.filter(({ bucket }) => bucket === name).map(({ target }) => target)
+    for (const target of stopped) of(target).waits = [...of(target).waits, pause]
+  }
   return {
     states,
     targets,
@@ -312,6 +331,16 @@ export function storeStatus(sql: Statements): StoreStatus {
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
   }
+}
+
+interface ParkedRow {
+  target: string
+  rows: number
+  due_at: number
+}
+
+function toTimedPause({ scope, name, cause, told_by, since, until, begun }: TimedPauseRow): TimedPause {
+  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + RAMP_MS, begun }
 }
 
 interface TargetRow {

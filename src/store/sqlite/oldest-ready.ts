@@ -1,10 +1,10 @@
 // Since when the longest waiting request of each priority has been due: read off the heads of the index, skipping from one priority
 // to the next, so that a million that wait behind them cost nothing.
-import type { Wait } from '../views.ts'
+import type { PriorityWait } from '../views.ts'
 import type { Statements } from './statements.ts'
 
-export function oldestWaits(sql: Statements): ReadonlyMap<string, readonly Wait[]> {
-  const waits = new Map<string, readonly Wait[]>()
+export function oldestWaits(sql: Statements): ReadonlyMap<string, readonly PriorityWait[]> {
+  const waits = new Map<string, readonly PriorityWait[]>()
   let target = sql.nextLane.get('') as string | undefined
   for (; target !== undefined; target = sql.nextLane.get(target) as string | undefined) {
     waits.set(target, waitsOf(sql, target))
@@ -12,7 +12,7 @@ export function oldestWaits(sql: Statements): ReadonlyMap<string, readonly Wait[
   return waits
 }
 
-export function oldestOf(waits: ReadonlyMap<string, readonly Wait[]>): number | null {
+export function oldestOf(waits: ReadonlyMap<string, readonly PriorityWait[]>): number | null {
   let oldest: number | null = null
   for (const { since } of [...waits.values()].flat()) if (oldest === null || since < oldest) oldest = since
   return oldest
@@ -22,7 +22,7 @@ export function oldestOf(waits: ReadonlyMap<string, readonly Wait[]>): number | 
  * While aging is being turned on or off, a priority may have a head in both rankings. While one step takes the place of another, two
  * priorities can be worth the same, and the one that waits longer is told alone.
  */
-function waitsOf(sql: Statements, target: string): readonly Wait[] {
+function waitsOf(sql: Statements, target: string): readonly PriorityWait[] {
   const oldest = new Map<number, number>()
   const note = (priority: number, since: number) => {
     oldest.set(priority, Math.min(oldest.get(priority) ?? Number.POSITIVE_INFINITY, since))
