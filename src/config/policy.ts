@@ -20,19 +20,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const {
-    submit,
-    retry,
-    recovery,
-    idempotency,
-    lookup,
-    deadlineMs,
-    dedupe,
-    limits,
-    keepPayloadMs,
-    rateLimit,
-    breaker,
-  } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit, breaker } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -43,8 +31,10 @@ export function policyWith(
     ...able,
     deadlineMs,
     dedupe,
-    keepPayloadMs: keepPayloadMs ?? null,
+    keepPayloadMs: care.keepPayloadMs ?? null,
     limits,
+    expiresAfterMs: care.expiresAfterMs ?? null,
+    agingMs: care.agingMs ?? null,
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
     ...(breaker !== undefined && { breaker }),
   }

@@ -108,6 +108,10 @@ export interface CareDefinition {
   readonly dedupe: Dedupe
   /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
   readonly keepPayloadMs?: number
+  /** Not there where requests have no deadline of their target's. */
+  readonly expiresAfterMs?: number
+  /** Not there where priorities alone count. */
+  readonly agingMs?: number
   /** Freezes which account is meant; null: a described target takes a keyed fingerprint of the credentials. */
   readonly account: string | null
 }

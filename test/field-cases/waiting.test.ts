@@ -181,3 +181,31 @@ test('C12 low priority never runs: without aging it waits for the end of the str
   expect(order.at(-1)).toBe(0)
   expect(await oldest).toBe(waitsSince)
 })
+
+test('C12 low priority never runs: with aging it has its turn once its wait is worth the difference', async () => {
+  let once: Onceish | null = null
+  let calls = 0
+  const aging = (url: string) => ({ submit: { url }, taskId: 'none', aging: '1m' })
+  const { api, clock, open } = await openStage('opaque', aging, {
+    answer: () => {
+      clock.advance(MINUTE_MS / 4)
+      // An endless stream of urgent work.
+      if (++calls < 100) void once?.enqueue({ target: 'job', payload: { urgent: calls }, priority: 10 })
+      return { status: 200, body: {} }
+    },
+  })
+  once = await open()
+  const since = clock.wallNow()
+  await once.enqueue({ target: 'job', payload: { n: 0 }, priority: 0 })
+  for (const urgent of ['a', 'b', 'c']) await once.enqueue({ target: 'job', payload: { urgent }, priority: 10 })
+  expect((await once.status()).targets['job']?.oldestReady).toEqual([
+    { priority: 10, since },
+    { priority: 0, since },
+  ])
+  await once.startWorker({ ...DRAIN, concurrency: 1 }).done
+  const at = api.calls.findIndex(({ json }) => (json as { n?: number }).n === 0)
+  // Ten steps of a minute, at four calls a minute: not before, and soon after.
+  expect(at).toBeGreaterThanOrEqual(36)
+  expect(at).toBeLessThanOrEqual(44)
+  expect(api.calls.length).toBeGreaterThan(90)
+})

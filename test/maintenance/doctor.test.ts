@@ -46,7 +46,15 @@ function factsOf(given: Given): DoctorFacts {
     fileSystemType: 0xef53,
     freeBytes: 2 ** 34,
   }
-  const status = { states: {}, targets: {}, oldestReady: null, oldestUnknown: null, orphans: 0, ...given.status }
+  const status = {
+    states: {},
+    targets: {},
+    expired: 0,
+    oldestReady: null,
+    oldestUnknown: null,
+    orphans: 0,
+    ...given.status,
+  }
   const database: DatabaseFacts = {
     schemaVersion: 2,
     knownSchemaVersion: 2,
@@ -101,9 +109,23 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NO_WAITS = { waits: [], breaker: null, parked: 0, parkedUntil: null }
-const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', ...NO_WAITS }
-const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...NO_WAITS }
+const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null }
+const paused = {
+  states: { ready: 3 },
+  paused: true,
+  pausedAt: 5,
+  pausedBy: 'ada',
+  pauseReason: 'moving',
+  ...NOTHING_ELSE,
+}
+const owing = {
+  states: { ready: 2 },
+  paused: false,
+  pausedAt: null,
+  pausedBy: null,
+  pauseReason: null,
+  ...NOTHING_ELSE,
+}
 
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
   const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })

@@ -3,9 +3,18 @@ import { type Command, Option } from 'commander'
 import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
-import { dueAtOf } from '../../producer/new-request.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
-import { example, nonEmpty, usage, wholeNumber } from '../arguments.ts'
+import {
+  type Deadline,
+  deadline,
+  example,
+  expiryOf,
+  horizon,
+  instant,
+  nonEmpty,
+  usage,
+  wholeNumber,
+} from '../arguments.ts'
 import { type Context, readSettings, requireTarget, type Settings, withStore } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { escapeControls, plural, print, printJson } from '../print.ts'
@@ -16,7 +25,9 @@ interface EnqueueOptions {
   readonly payload?: string
   readonly file?: string
   readonly priority?: number
-  readonly runAt?: string
+  readonly runAt?: number
+  readonly delay?: number
+  readonly expiresAt?: Deadline
   readonly logicalHash?: string
   readonly onError?: 'stop' | 'skip'
 }
@@ -25,12 +36,21 @@ export function addEnqueue(program: Command): void {
   program
     .command('enqueue')
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
-    .argument('[-]', 'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "dedupe"?}')
+    .argument(
+      '[-]',
+      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "dedupe"?}',
+    )
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
     .option('--file <path>', 'one request a line')
     .option('--priority <n>', 'higher goes first (0)', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
-    .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds')
+    .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds', instant)
+    .option('--delay <duration>', 'not before so long from now, such as 15m', horizon)
+    .option(
+      '--expires-at <time>',
+      'not called after it, as --run-at; "never" where its target has a deadline for all',
+      deadline,
+    )
     .option('--logical-hash <text>', 'what makes two requests the same, instead of target and payload', nonEmpty)
     .addOption(new Option('--on-error <what>', 'at a bad line: stop (default), or skip it').choices(['stop', 'skip']))
     .addHelpText(
@@ -61,27 +81,37 @@ function checkOptions(stdin: string | undefined, { target, payload, file, onErro
     if (onError !== undefined) throw usage('--on-error goes with --file or -')
     return
   }
-  const { priority, runAt, logicalHash } = ofOne
-  if (priority !== undefined || runAt !== undefined || logicalHash !== undefined) {
-    throw usage(
-      '--priority, --run-at and --logical-hash go with --payload; a line says its own as "priority", "runAt" and "logicalHash"',
-    )
+  if (Object.keys(OF_ONE).some((name) => ofOne[name as keyof typeof ofOne] !== undefined)) {
+    const fields = Object.keys(OF_ONE).map((name) => `"${name}"`)
+    throw usage(`${listed(Object.values(OF_ONE))} go with --payload; a line says its own as ${listed(fields)}`)
   }
 }
 
+const OF_ONE = {
+  priority: '--priority',
+  runAt: '--run-at',
+  delay: '--delay',
+  expiresAt: '--expires-at',
+  logicalHash: '--logical-hash',
+} as const
+
+function listed(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
+
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
-  const { target = '', priority, logicalHash } = options
+  const { target = '', priority, runAt, delay, expiresAt, logicalHash } = options
   const payload = asUsage('--payload', () => parsePayload(payloadText))
-  const runAt =
-    options.runAt === undefined
-      ? undefined
-      : asUsage('--run-at', () => dueAtOf(asInstant(options.runAt ?? '')) ?? undefined)
+  if (runAt !== undefined && delay !== undefined)
+    throw usage('--run-at and --delay both say when it is due: give one of them')
   await withStore(settings, { create: true }, async ({ once, isJson }) => {
     const { requestId, state, taskId, deduplicated } = await once.enqueue({
       target,
       payload,
       priority,
       runAt,
+      delay,
+      expiresAt: expiresAt === undefined ? undefined : expiryOf(expiresAt),
       logicalHash,
     })
     if (isJson) {
@@ -97,10 +127,6 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       print(`request ${requestId} is ${state} for ${target}`)
     }
   })
-}
-
-function asInstant(text: string): number | string {
-  return /^\d+$/.test(text) ? Number(text) : text
 }
 
 /** What is wrong with the command line itself is a usage error, whoever finds it. */

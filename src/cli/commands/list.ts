@@ -38,7 +38,10 @@ export function addList(program: Command): void {
 
 function printViews(views: readonly RequestView[], context: Context): void {
   const now = Date.now()
-  const hasDoubt = views.some(({ inDoubtSince }) => inDoubtSince !== null)
+  const has = {
+    doubt: views.some(({ inDoubtSince }) => inDoubtSince !== null),
+    deadline: views.some(({ expiresAt }) => expiresAt !== null),
+  }
   print(
     table(
       [
@@ -49,11 +52,12 @@ function printViews(views: readonly RequestView[], context: Context): void {
         'priority',
         'attempts',
         'changed',
-        ...(hasDoubt ? ['in doubt'] : []),
+        ...(has.doubt ? ['in doubt'] : []),
         'due',
+        ...(has.deadline ? ['expires'] : []),
         'why',
       ],
-      views.map((view) => row(view, now, hasDoubt)),
+      views.map((view) => row(view, now, has)),
     ),
   )
   print(plural(views.length, 'request'))
@@ -61,8 +65,9 @@ function printViews(views: readonly RequestView[], context: Context): void {
   if (held.length > 0) printHeld(held, context)
 }
 
-function row(view: RequestView, now: number, hasDoubt: boolean) {
-  const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, lastError } = view
+function row(view: RequestView, now: number, has: { readonly doubt: boolean; readonly deadline: boolean }) {
+  const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, expiresAt, lastError } =
+    view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
   return [
     requestId,
@@ -72,8 +77,9 @@ function row(view: RequestView, now: number, hasDoubt: boolean) {
     priority,
     attempts,
     relative(updatedAt, now),
-    ...(hasDoubt ? [relative(inDoubtSince, now)] : []),
+    ...(has.doubt ? [relative(inDoubtSince, now)] : []),
     due,
+    ...(has.deadline ? [relative(expiresAt, now)] : []),
     shorten(lastError, 60),
   ]
 }

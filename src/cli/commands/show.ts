@@ -55,7 +55,7 @@ function present(rows: readonly Fact[]): readonly Fact[] {
 }
 
 function facts(detail: RequestDetail, now: number): Fact[] {
-  const { state, dueAt, dedupe } = detail
+  const { state, dueAt, expiresAt, dedupe } = detail
   return [
     ['request', detail.requestId],
     ['target', detail.target],
@@ -71,6 +71,7 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['created', at(detail.createdAt, now)],
     ['changed', at(detail.updatedAt, now)],
     ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
+    ['expires', at(expiresAt, now)],
   ]
 }
 

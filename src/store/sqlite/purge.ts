@@ -90,8 +90,9 @@ function purgeOne(sql: Statements, requestId: number, scope: PurgeScope): Purged
   if (row === undefined) return null
   const request = sql.purgeRequest.get(requestId) as { due_at: number; priority: number; bytes: number } | undefined
   if (request !== undefined) {
-    sql.deleteReady.run(row.target, -request.priority, request.due_at, requestId)
-    sql.deleteWaiting.run(request.due_at, requestId)
+    const { due_at: dueAt, priority } = request
+    sql.deleteReady.run({ target: row.target, dueAt, priority, id: requestId })
+    sql.deleteWaiting.run(dueAt, requestId)
   }
   sql.purgeEvents.run(requestId)
   const keptBytes = (sql.purgeKeptPayload.get(requestId) as number | undefined) ?? 0

@@ -36,6 +36,7 @@ export const ENQUEUE_STATEMENTS = [
   'setRequestGeneration',
   'insertReady',
   'insertWaiting',
+  'insertExpiry',
   'overview',
 ] as const
 export type EnqueueStatements = Pick<Statements, (typeof ENQUEUE_STATEMENTS)[number]>

@@ -35,9 +35,11 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
-  if (row.state === 'queued' && to !== 'queued') unqueue(sql, row)
+  if (row.state === 'queued') unqueue(sql, row)
+  if (next.priority !== row.priority) sql.setPriority.run(next.priority, row.requestId)
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
-  if (to === 'queued') queue(sql, row, transition.dueAt ?? word.now, word.now)
+  if (next.expiresAt !== row.expiresAt) sql.setExpiresAt.run(next.expiresAt, row.requestId)
+  if (to === 'queued') queue(sql, next, transition.dueAt ?? word.now, word.now)
   if (to === 'canceled') sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
   if (transition.keepPayload) sql.keepPayload.run(word.now, row.requestId)
   if (isOver) deleteRequest(sql, row.requestId)
@@ -75,6 +77,7 @@ export interface RequestRow {
   dedupe: 'always' | 'live' | 'none'
   created_at: number
   payload: string
+  expires_at: number | null
 }
 
 export function toClaimable(request: RequestRow): Claimable {
@@ -123,26 +126,25 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
     evidence: null,
     createdAt: request.created_at,
     updatedAt: now,
+    expiresAt: request.expires_at,
   }
 }
 
-/** Ready when due, else waiting: future rows stay out of the claim's way. */
-function queue(
-  sql: Statements,
-  row: { requestId: number; target: string; priority: number },
-  dueAt: number,
-  now: number,
-): void {
-  sql.setDueAt.run(dueAt, row.requestId)
-  if (dueAt <= now) sql.insertReady.run(row.target, -row.priority, dueAt, row.requestId)
-  else sql.insertWaiting.run(dueAt, row.requestId, row.target, -row.priority)
+/** Ready when due, else waiting: future rows stay out of the claim's way. By the priority that its request has by now. */
+function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: number, now: number): void {
+  sql.setDueAt.run(dueAt, requestId)
+  if (dueAt <= now) sql.insertReadyOf.run(requestId)
+  else sql.insertWaitingOf.run(requestId)
+  if (expiresAt !== null) sql.insertExpiry.run(expiresAt, requestId)
 }
 
-function unqueue(sql: Statements, row: TaskState): void {
-  const request = sql.request.get(row.requestId) as RequestRow | undefined
+function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
+  const request = sql.request.get(requestId) as RequestRow | undefined
   if (request === undefined) return
-  sql.deleteReady.run(row.target, -request.priority, request.due_at, row.requestId)
-  sql.deleteWaiting.run(request.due_at, row.requestId)
+  const { due_at: dueAt, priority } = request
+  sql.deleteReady.run({ target, dueAt, priority, id: requestId })
+  sql.deleteWaiting.run(dueAt, requestId)
+  if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
 }
 
 /** The counter belongs to the hash, not to the request: the next request for it starts above this one. */
@@ -197,7 +199,13 @@ export function askedSoFar({
   return { round: backoffStep, lastAt: updatedAt, reason }
 }
 
-function noteEvent(sql: Statements, row: TaskState, to: TaskState['state'], event: EventDraft, word: Word): void {
+export function noteEvent(
+  sql: Statements,
+  row: TaskState,
+  to: TaskState['state'],
+  event: EventDraft,
+  word: Word,
+): void {
   const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
   sql.insertEvent.run(
     row.requestId,
