@@ -1,4 +1,5 @@
 // When a request is called, and when not any more: delays, deadlines, priorities changed after enqueue.
+import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import { configFor } from '../support/api.ts'
 import { NOWHERE, workspace } from '../support/run-cli.ts'
@@ -70,22 +71,15 @@ test('a target can have a deadline for all, counted from when they are due; "nev
 })
 
 test('what expired is counted, told with the command that takes it back, and taken back with a new deadline only', async () => {
-  const { json, cli } = workspace()
-  await json([
-    ...MESSAGE,
-    '1',
-    '--run-at',
-    String(Date.now() + 3_600_000),
-    '--expires-at',
-    String(Date.now() + 3_700_000),
-  ])
+  const { json, cli, database } = workspace()
+  await json([...MESSAGE, '1', '--run-at', '2998-01-01T00:00:00Z', '--expires-at', FAR])
   await json(['pause', 'messages'])
-  await json([...MESSAGE, '2', '--expires-at', String(Date.now() + 1500)])
+  await json([...MESSAGE, '2', '--expires-at', FAR])
+  const db = new Database(database)
+  for (const table of ['requests', 'expiries']) db.exec(`UPDATE ${table} SET expires_at = 1 WHERE request_id = 2`)
+  db.close()
   // It ends although its target is paused; the one that is not due is not waited for.
-  for (let tries = 0; tries < 100; tries++) {
-    await cli(['work', '--drain', '--drain-horizon', '1s'])
-    if ((await json<{ expired: number }>(['status'])).expired === 1) break
-  }
+  expect(await cli(['work', '--drain'])).toMatchObject({ code: 3 })
   expect(await json(['status'])).toMatchObject({ dead: 1, expired: 1, targets: { messages: { expired: 1 } } })
   expect((await cli(['status'])).stdout).toMatch(/1 of the dead: its deadline is over.*list --reason expired/)
   expect(await json(['list', '--reason', 'expired'])).toMatchObject({
@@ -125,5 +119,5 @@ test('status shows people how long each priority waits', async () => {
   const { oldestReady } = (await json<{ targets: Record<string, { oldestReady: { priority: number }[] }> }>(['status']))
     .targets['messages'] ?? { oldestReady: [] }
   expect(oldestReady.map(({ priority }) => priority)).toEqual([5, -1])
-  expect((await cli(['status'])).stdout).toMatch(/messages +-1 +2h ago/)
+  expect((await cli(['status'])).stdout).toMatch(/messages +-1 +2h/)
 })
