@@ -10,6 +10,7 @@ export type {
   WorkOptions,
 } from './api.ts'
 export type {
+  BreakerDescription,
   CodeTarget,
   CodeTargetOptions,
   CodeTargetPolicy,
@@ -84,6 +85,7 @@ export type {
   EventView,
   ListedOrphan,
   NewDeadline,
+  OpenBreakerView,
   OperatorResult,
   OrphanResult,
   OrphanView,

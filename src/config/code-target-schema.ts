@@ -115,7 +115,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, rateLimit, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, rateLimit, breaker, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -129,6 +129,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     dedupe,
     ...queueingOf(policy),
     ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
+    ...(breaker !== undefined && { breaker }),
     account,
   }
 }

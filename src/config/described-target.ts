@@ -20,7 +20,16 @@ export interface CallDescription {
 export interface TargetDescription
   extends Pick<
     CodeTargetPolicy,
-    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'keepPayload' | 'expiresAfter' | 'aging' | 'account'
+    | 'recovery'
+    | 'retry'
+    | 'deadlineMs'
+    | 'limits'
+    | 'breaker'
+    | 'dedupe'
+    | 'keepPayload'
+    | 'expiresAfter'
+    | 'aging'
+    | 'account'
   > {
   readonly submit: CallDescription & {
     readonly connectMs?: Duration

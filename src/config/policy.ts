@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../core/canonical-json.ts'
 import type { KeyPolicy, LookupPolicy, TargetPolicy } from '../core/policy.ts'
+import { waitOf } from './care-schema.ts'
 import type { CareDefinition, LookupTimes, TargetDefinition } from './target-definition.ts'
 import { lookupDependsOnKey } from './target-templates.ts'
 
@@ -19,7 +20,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit, breaker } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -35,13 +36,14 @@ export function policyWith(
     expiresAfterMs: care.expiresAfterMs ?? null,
     agingMs: care.agingMs ?? null,
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
+    ...(breaker !== undefined && { breaker }),
   }
 }
 
 /** Nothing where nothing is said, so that what is stored of a target in code stays as it was. */
-function waitPolicyOf({ maxWaitMs, scope }: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
-  if (maxWaitMs === undefined && scope === undefined) return {}
-  return { rateLimit: { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) } }
+function waitPolicyOf(written: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
+  const rateLimit = waitOf(written)
+  return Object.keys(rateLimit).length === 0 ? {} : { rateLimit }
 }
 
 /** Changes with anything in the description: the first 16 hex characters of its SHA-256. */

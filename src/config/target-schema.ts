@@ -150,6 +150,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
+    ...(written.breaker !== undefined && { breaker: written.breaker }),
     ...queueingOf(written),
     account: written.account ?? null,
   }

@@ -1,4 +1,5 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
@@ -52,14 +53,23 @@ export interface TargetPolicy {
   readonly keepPayloadMs: number | null
   readonly limits: TargetLimits
   /** Not there: its defaults. */
-  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope }
+  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
+  /** Not there: the default one. Null: none. */
+  readonly breaker?: BreakerPolicy | null
   /** How long after its due time a request that says nothing of it expires; null: never. */
   readonly expiresAfterMs: number | null
   /** How much waiting one step of priority is worth; null: priorities alone count. */
   readonly agingMs: number | null
 }
 
+/** What opens the target's breaker; null: nothing does. */
+export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
+  return breaker === undefined ? DEFAULT_BREAKER : breaker
+}
+
+/** How many calls, of all workers together; null: no limit. */
 export interface Limits {
+  /** In flight. */
   readonly concurrency: number | null
   readonly rate: RateLimit | null
 }
@@ -84,13 +94,21 @@ export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy)
 }
 
 const MAX_WAIT_MS = 3_600_000
+const RAMP_MS = 24_000
 
 /** A request that is told to wait for longer is parked. */
 export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
   return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
 }
 
+/** How long calls take to be as many as the limit allows, after a wait. */
+export function rampMsOf({ rateLimit }: TargetPolicy): number {
+  return rateLimit?.rampMs ?? RAMP_MS
+}
+
+/** A token bucket. */
 export interface RateLimit {
+  /** In each `perMs`. */
   readonly count: number
   readonly perMs: number
   readonly burst: number

@@ -68,16 +68,16 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
   }
   const until = expiresAt === null ? '' : `, before ${new Date(expiresAt).toISOString()} or not at all`
   const wait = lastWait(waits, now)
-  if (wait !== null && wait.until > (dueAt ?? 0))
-    return told('worker', 'call', wait.until, `the API told its ${wait.scope} to wait (${wait.toldBy})${until}`)
+  if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, `${sayWait(wait)}${until}`)
   if (state !== 'scheduled')
     return told('worker', 'call', null, `it is called by the next worker that has a free slot${until}`)
-  return told(
-    'worker',
-    'call',
-    dueAt,
-    `${reason === 'parked' ? sayReason(reason) : 'it is called when it is due'}${until}`,
-  )
+  const why = reason === 'parked' ? sayReason(reason) : 'it is called when it is due'
+  return told('worker', 'call', dueAt, `${why}${until}`)
+}
+
+function sayWait({ cause, scope, toldBy }: TimedPause): string {
+  if (cause === 'breaker') return `the breaker of its target is open: its calls failed (${toldBy})`
+  return `the API told its ${scope} to wait (${toldBy})`
 }
 
 function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
@@ -116,7 +116,7 @@ function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, cl
   const paused =
     detail.pause !== null && step === 'replay' ? '; its target is paused, so it waits for "onceish resume"' : ''
   const wait = step === 'replay' ? lastWait(detail.waits, clock.wall) : null
-  const waits = wait === null ? '' : `; the API told its ${wait.scope} to wait (${wait.toldBy})`
+  const waits = wait === null ? '' : `; ${sayWait(wait)}`
   const because = row.reason === null ? '' : `${sayReason(row.reason)}; `
   const until = latest(latest(row.nextCheckAt, at), wait?.until ?? null)
   return { ...told('worker', step, until, `${because}${why}${paused}${waits}`), ...times }

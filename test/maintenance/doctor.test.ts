@@ -109,7 +109,7 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], parked: 0, parkedUntil: null }
+const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null }
 const paused = {
   states: { ready: 3 },
   paused: true,

@@ -42,7 +42,7 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
-  const closed = lanes.take(target)
+  const closed = lanes.take(target, requestId)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
   if (closed?.why === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
@@ -57,10 +57,10 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
 }
 
 /** Where it can be looked up, that goes on meanwhile; the deadline holds in a pause too. */
-function closedUntil({ word, input }: Turn, row: TaskState, policy: TargetPolicy, { waitsUntil }: Closed): number {
+function closedUntil({ word, input }: Turn, row: TaskState, policy: TargetPolicy, { until }: Closed): number {
   const soon = word.now + PAUSED_CHECK_MS
-  if (waitsUntil === null) return soon
-  const at = word.now + spreadMs(waitsUntil - word.now, input.random())
+  if (until === null) return soon
+  const at = word.now + spreadMs(until - word.now, input.random())
   return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
 }
 

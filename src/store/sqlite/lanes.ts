@@ -1,7 +1,7 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { Standing } from '../turn.ts'
-import { type Permits, permitsOf } from './permits.ts'
+import { type Permits, permitsOf, type Wait } from './permits.ts'
 import { orderIn } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
@@ -18,9 +18,9 @@ interface Lane {
   readonly isPaused: boolean
   /** Null: nobody keeps account, and the order of the heads alone decides. */
   readonly standing: Standing | null
+  taken: number
   /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
   readonly permits: readonly Permits[]
-  taken: number
   heads: Head[]
   /** The last that was read ahead. */
   last: Head | null
@@ -30,15 +30,12 @@ interface Lane {
   highestId: number
 }
 
-/** `waitsUntil`: the API told to wait until then; null: its limits, or a person's pause, whose end nobody knows. */
-export interface Closed {
-  readonly why: 'target_paused' | 'told_to_wait' | 'limited'
-  readonly waitsUntil: number | null
-}
+/** `until`: no call begins earlier; null: its limits, or a person's pause, whose end nobody knows. */
+export type Closed = Wait | { readonly why: 'target_paused' | 'limited'; readonly until: null }
 
 export interface Lanes {
   /** Null: a call of this target may begin, and is counted. Else why not. */
-  take(target: string): Closed | null
+  take(target: string, requestId: number): Closed | null
   /**
    * The next request, taken off its lane: of the open lane that has fewest calls in flight, else the more urgent one, else the one
    * that waited longer. `wanted` bounds the reading ahead.
@@ -62,14 +59,17 @@ export function openLanes(turn: Turn): Lanes {
     }),
   )
   return {
-    take: (target) => {
+    take: (target, requestId) => {
       const lane = lanes.get(target)
-      if (lane === undefined || lane.isPaused) return { why: 'target_paused', waitsUntil: null }
-      const waitsUntil = lane.permits.reduce<number | null>(laterWait, null)
-      if (waitsUntil !== null) return { why: 'told_to_wait', waitsUntil }
-      if (!isOpen(lane)) return { why: 'limited', waitsUntil: null }
+      if (lane === undefined || lane.isPaused) return { why: 'target_paused', until: null }
+      const wait = lane.permits.reduce<Wait | null>(laterWait, null)
+      if (wait !== null) return wait
+      if (!isOpen(lane)) return { why: 'limited', until: null }
       lane.taken++
-      for (const permits of lane.permits) permits.taken++
+      for (const permits of lane.permits) {
+        permits.taken++
+        permits.takenBy = requestId
+      }
       return null
     },
     nextHead: (wanted) => takeHead(turn, lanes, wanted),
@@ -78,12 +78,12 @@ export function openLanes(turn: Turn): Lanes {
   }
 }
 
-function laterWait(latest: number | null, { waitsUntil }: Permits): number | null {
-  return waitsUntil === null ? latest : Math.max(waitsUntil, latest ?? waitsUntil)
+function laterWait(latest: Wait | null, { waits }: Permits): Wait | null {
+  return waits === null || (latest !== null && latest.until >= waits.until) ? latest : waits
 }
 
-function isOpen({ isPaused, standing, taken, permits }: Lane): boolean {
-  if (isPaused || (standing !== null && taken >= standing.room)) return false
+function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
+  if (isPaused || (standing !== null && begun >= standing.room)) return false
   for (const { taken, open } of permits) if (taken >= open) return false
   return true
 }
@@ -151,14 +151,13 @@ function charge(lanes: Iterable<Lane>): number | null {
   return next
 }
 
-/** When all that holds it back has let go; null: it is open, or waits for the end of a call. */
+/** When all that time ends of what holds it back is over; null: it is open, or waits for the end of a call. */
 function openingOf({ permits }: Lane): number | null {
   let opensAt: number | null = null
   for (const closed of permits) {
     if (closed.taken < closed.open) continue
     const at = closed.opensAt()
-    if (at === null) return null
-    opensAt = Math.max(opensAt ?? at, at)
+    if (at !== null) opensAt = Math.max(opensAt ?? at, at)
   }
   return opensAt
 }

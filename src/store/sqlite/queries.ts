@@ -1,7 +1,6 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
-import { RAMP_MS } from '../../core/ramp.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
@@ -18,6 +17,7 @@ import type {
   TargetStatus,
   TimedPause,
 } from '../views.ts'
+import { readBreakers } from './breakers.ts'
 import type { Connection } from './connection.ts'
 import { oldestOf, oldestWaits } from './oldest-ready.ts'
 import type { TimedPauseRow } from './permits.ts'
@@ -275,6 +275,7 @@ const UNSEEN: TargetStatus = {
   expired: 0,
   oldestReady: [],
   waits: [],
+  breaker: null,
   parked: 0,
   parkedUntil: null,
 }
@@ -316,6 +317,11 @@ export function storeStatus(sql: Statements): StoreStatus {
   }
   const waits = oldestWaits(sql)
   for (const [target, oldestReady] of waits) of(target).oldestReady = oldestReady
+  for (const [name, breaker] of readBreakers(sql)) {
+    if (breaker.kind !== 'open') continue
+    const { kind: _, ...view } = breaker
+    of(name).breaker = view
+  }
   const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
   for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
     const { scope, name } = pause
@@ -339,8 +345,8 @@ interface ParkedRow {
   due_at: number
 }
 
-function toTimedPause({ scope, name, cause, told_by, since, until, begun }: TimedPauseRow): TimedPause {
-  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + RAMP_MS, begun }
+function toTimedPause({ scope, name, cause, told_by, since, until, begun, ramp_ms }: TimedPauseRow): TimedPause {
+  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + ramp_ms, begun }
 }
 
 interface TargetRow {
