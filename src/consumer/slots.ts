@@ -30,6 +30,8 @@ export function createSlots(clock: Clock, concurrency: number): Slots {
   /** In the order in which they were taken: the slow ones come first. */
   const quick = new Set<Slot>()
   let size = 0
+  /** One at a time is one at a time. */
+  const mostInFlight = concurrency === 1 ? 1 : concurrency * MOST_IN_FLIGHT
 
   function dropSlow(): void {
     const until = clock.monotonicNow() - SLOW_MS
@@ -55,7 +57,7 @@ export function createSlots(clock: Clock, concurrency: number): Slots {
     },
     free: () => {
       dropSlow()
-      return Math.min(concurrency - quick.size, concurrency * MOST_IN_FLIGHT - size)
+      return Math.min(concurrency - quick.size, mostInFlight - size)
     },
     standingOf: (target) => {
       const { inFlight, lastTaken } = ofTargets.get(target) ?? { inFlight: 0, lastTaken: 0 }
@@ -64,7 +66,9 @@ export function createSlots(clock: Clock, concurrency: number): Slots {
     nextFreeInMs: () => {
       dropSlow()
       const [oldest] = quick
-      return oldest === undefined ? Number.POSITIVE_INFINITY : oldest.since + SLOW_MS - clock.monotonicNow()
+      return oldest === undefined || size >= mostInFlight
+        ? Number.POSITIVE_INFINITY
+        : oldest.since + SLOW_MS - clock.monotonicNow()
     },
   }
 }

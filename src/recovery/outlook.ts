@@ -71,12 +71,8 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
   if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, `${sayWait(wait)}${until}`)
   if (state !== 'scheduled')
     return told('worker', 'call', null, `it is called by the next worker that has a free slot${until}`)
-  return told(
-    'worker',
-    'call',
-    dueAt,
-    `${reason === 'parked' ? sayReason(reason) : 'it is called when it is due'}${until}`,
-  )
+  const why = reason === 'parked' ? sayReason(reason) : 'it is called when it is due'
+  return told('worker', 'call', dueAt, `${why}${until}`)
 }
 
 function sayWait({ cause, scope, toldBy }: TimedPause): string {

@@ -72,24 +72,14 @@ test('a target can have a deadline for all, counted from when they are due; "nev
 
 test('what expired is counted, told with the command that takes it back, and taken back with a new deadline only', async () => {
   const { json, cli, database } = workspace()
-  await json([
-    ...MESSAGE,
-    '1',
-    '--run-at',
-    String(Date.now() + 3_600_000),
-    '--expires-at',
-    String(Date.now() + 3_700_000),
-  ])
+  await json([...MESSAGE, '1', '--run-at', '2998-01-01T00:00:00Z', '--expires-at', FAR])
   await json(['pause', 'messages'])
   await json([...MESSAGE, '2', '--expires-at', FAR])
-  // Its deadline passes.
   const db = new Database(database)
-  db.exec(
-    `UPDATE requests SET expires_at = 1 WHERE request_id = 2; UPDATE expiries SET expires_at = 1 WHERE request_id = 2`,
-  )
+  for (const table of ['requests', 'expiries']) db.exec(`UPDATE ${table} SET expires_at = 1 WHERE request_id = 2`)
   db.close()
   // It ends although its target is paused; the one that is not due is not waited for.
-  await cli(['work', '--drain', '--drain-horizon', '1s'])
+  expect(await cli(['work', '--drain'])).toMatchObject({ code: 3 })
   expect(await json(['status'])).toMatchObject({ dead: 1, expired: 1, targets: { messages: { expired: 1 } } })
   expect((await cli(['status'])).stdout).toMatch(/1 of the dead: its deadline is over.*list --reason expired/)
   expect(await json(['list', '--reason', 'expired'])).toMatchObject({
@@ -129,5 +119,5 @@ test('status shows people how long each priority waits', async () => {
   const { oldestReady } = (await json<{ targets: Record<string, { oldestReady: { priority: number }[] }> }>(['status']))
     .targets['messages'] ?? { oldestReady: [] }
   expect(oldestReady.map(({ priority }) => priority)).toEqual([5, -1])
-  expect((await cli(['status'])).stdout).toMatch(/messages +-1 +2h ago/)
+  expect((await cli(['status'])).stdout).toMatch(/messages +-1 +2h/)
 })

@@ -32,6 +32,15 @@ test('however many targets hang, there are at most four times as many calls as s
   expect(slots.nextFreeInMs()).toBe(Number.POSITIVE_INFINITY)
 })
 
+test('with one slot calls go one by one, however slow', () => {
+  const clock = virtualClock()
+  const slots = createSlots(clock, 1)
+  slots.take('hangs')
+  clock.advance(1000)
+  expect([slots.free(), slots.standingOf('other').room]).toEqual([0, 1])
+  expect(slots.nextFreeInMs()).toBe(Number.POSITIVE_INFINITY)
+})
+
 test('who began a call longest ago stands lowest', () => {
   const slots = createSlots(virtualClock(), 8)
   for (const target of ['a', 'b', 'a']) slots.release(slots.take(target))

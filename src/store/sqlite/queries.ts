@@ -310,11 +310,6 @@ export function storeStatus(sql: Statements): StoreStatus {
       pauseReason: row.pause_reason,
     })
   }
-  for (const [name, breaker] of readBreakers(sql)) {
-    if (breaker.kind !== 'open') continue
-    const { kind: _, ...view } = breaker
-    of(name).breaker = view
-  }
   let expired = 0
   for (const { target, rows } of sql.countExpired.all() as { target: string; rows: number }[]) {
     of(target).expired = rows
@@ -322,6 +317,11 @@ export function storeStatus(sql: Statements): StoreStatus {
   }
   const waits = oldestWaits(sql)
   for (const [target, oldestReady] of waits) of(target).oldestReady = oldestReady
+  for (const [name, breaker] of readBreakers(sql)) {
+    if (breaker.kind !== 'open') continue
+    const { kind: _, ...view } = breaker
+    of(name).breaker = view
+  }
   const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
   for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
     const { scope, name } = pause

@@ -14,9 +14,9 @@ export interface Turn {
   readonly highWaterAt: number
   /** Steady time in this transaction. */
   readonly steadyAt: number
+  readonly rankings: Rankings
   /** By target, where one has something to tell; kept in step with the store. */
   readonly breakers: Map<string, Breaker>
-  readonly rankings: Rankings
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

@@ -33,8 +33,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     owner: ownerOf(input.worker),
     highWaterAt: facts.highWaterAt,
     steadyAt: Math.max(now, input.steady.now()),
-    breakers: readBreakers(sql),
     rankings: facts.isRanked ? readRankings(sql) : NO_RANKINGS,
+    breakers: readBreakers(sql),
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   noteCallEnds(turn, input.results, settled)

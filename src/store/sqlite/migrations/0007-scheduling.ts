@@ -1,4 +1,4 @@
-// Schema version 6: deadlines, and ranks that age. The columns are added without a row being rewritten, and both tables start empty.
+// Schema version 7: deadlines, and ranks that age. The columns are added without a row being rewritten, and both tables start empty.
 // `expiries` holds what is queued and has a deadline, and nothing else. `rankings` says what one step of priority is worth where
 // that is waiting time; a target that is not in it is ranked by priority alone. Its rows may still stand by `formers` while `moved`
 // says how far they have been moved: the rank, due time and id of the last.
