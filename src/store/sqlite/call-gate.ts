@@ -1,6 +1,6 @@
 // Lets calls out only of a store that made its calls itself, and keeps the record by which that is told.
 import { randomUUID } from 'node:crypto'
-import { type OwnFacts, type OwnWord, originOf, refuseForeign, type StoreOrigin } from '../origin.ts'
+import { type CallRecord, type OwnFacts, type OwnWord, originOf, refuseForeign, type StoreOrigin } from '../origin.ts'
 import { recordBeside } from './call-record.ts'
 import { readFacts } from './queries.ts'
 import type { Statements } from './statements.ts'
@@ -17,18 +17,27 @@ export interface CallGate {
   close(): void
 }
 
+const LOOKS = 3
+
 export function createCallGate(sql: Statements, realPath: string): CallGate {
   const file = recordBeside(realPath)
-  return {
-    // The record first: one that another process writes meanwhile must not be ahead of what was read before it.
-    origin: () => {
+
+  /** What is read while another process writes the line may be half of each: a copy is one however often it is looked at. */
+  function lookAgain(own: () => OwnFacts): { readonly known: CallRecord | null; readonly origin: StoreOrigin } {
+    for (let looks = 1; ; looks++) {
+      // The record first: one that another process writes meanwhile must not be ahead of what was read before it.
       const known = file.read()
-      return originOf(readFacts(sql), known, file.place())
-    },
+      const origin = originOf(own(), known, file.place())
+      if (origin.kind === 'own' || looks === LOOKS) return { known, origin }
+    }
+  }
+
+  return {
+    origin: () => lookAgain(() => readFacts(sql)).origin,
     // Under the write lock: whoever called before has kept its record, or died before it called.
     admit: (own) => {
-      const known = file.read()
-      refuseForeign(originOf(own, known, file.place()), realPath)
+      const { known, origin } = lookAgain(() => own)
+      refuseForeign(origin, realPath)
       if (known === null) file.create(own)
       file.open()
     },
