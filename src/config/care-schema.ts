@@ -54,6 +54,7 @@ export const careFields = {
     .prefault({}),
   dedupe: z.enum(['always', 'live', 'none']).default('always'),
   keepPayload: duration({ min: 1 }).optional(),
+  ordering: section({ onDead: z.enum(['block', 'continue']).optional() }).prefault({}),
   account: z.string().min(1).max(200).optional(),
 }
 

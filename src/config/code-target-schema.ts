@@ -111,7 +111,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, ordering, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -124,6 +124,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     limits,
     dedupe,
     ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
+    ...(ordering.onDead === undefined ? {} : { onDead: ordering.onDead }),
     account,
   }
 }

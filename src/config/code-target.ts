@@ -1,6 +1,6 @@
 // A target whose calls are the user's own code, as they write it. The same care is asked of it as of a described one.
 import type { PayloadInput, PayloadOutput, PayloadSchema } from '../core/payload-schema.ts'
-import type { Dedupe, FailedFirst, RecoveryRung } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung } from '../core/policy.ts'
 import type { KeyFormat } from './target-definition.ts'
 
 /** Milliseconds, or text such as `500ms`, `90s`, `15m`, `24h`, `7d`. */
@@ -89,6 +89,8 @@ export interface CodeTargetPolicy {
   readonly dedupe?: Dedupe
   /** How long payloads are kept after their settlement; absent: they leave with it. */
   readonly keepPayload?: Duration
+  /** Whether a dead request keeps those of its ordering key waiting; default `block`. */
+  readonly ordering?: { readonly onDead?: OnDead }
   /** Which account the calls go to: where it differs from that of a call in doubt, a person decides. */
   readonly account?: string
 }

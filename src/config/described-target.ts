@@ -20,7 +20,7 @@ export interface CallDescription {
 export interface TargetDescription
   extends Pick<
     CodeTargetPolicy,
-    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'keepPayload' | 'account'
+    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'keepPayload' | 'ordering' | 'account'
   > {
   readonly submit: CallDescription & {
     readonly connectMs?: Duration

@@ -19,7 +19,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs, onDead } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -32,6 +32,7 @@ export function policyWith(
     dedupe,
     keepPayloadMs: keepPayloadMs ?? null,
     limits,
+    ordering: { onDead: onDead ?? 'block' },
   }
 }
 

@@ -1,7 +1,7 @@
 // A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
 import type { OutcomeKind } from '../core/outcome.ts'
-import type { Dedupe, FailedFirst, RateLimit, RecoveryRung } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RateLimit, RecoveryRung } from '../core/policy.ts'
 
 /** Text that may hold `{% ... %}`. */
 export type Template = string
@@ -104,6 +104,8 @@ export interface CareDefinition {
   readonly dedupe: Dedupe
   /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
   readonly keepPayloadMs?: number
+  /** `ordering.onDead`; not there where nobody says it, for the same reason. */
+  readonly onDead?: OnDead
   /** Freezes which account is meant; null: a described target takes a keyed fingerprint of the credentials. */
   readonly account: string | null
 }

@@ -144,6 +144,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
     ...(written.keepPayload === undefined ? {} : { keepPayloadMs: written.keepPayload }),
+    ...(written.ordering.onDead === undefined ? {} : { onDead: written.ordering.onDead }),
     account: written.account ?? null,
   }
 }

@@ -4,6 +4,8 @@
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
 /** When a logical hash stands for one request: for good, until it is submitted, or never. */
 export type Dedupe = 'always' | 'live' | 'none'
+/** What a request that ended dead does to those behind it under its ordering key. */
+export type OnDead = 'block' | 'continue'
 /** What a repeat under a key gets after a failed first call. */
 export type FailedFirst = 'replayed' | 'reexecuted' | 'continued' | 'unknown'
 
@@ -51,6 +53,7 @@ export interface TargetPolicy {
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
   readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  readonly ordering: { readonly onDead: OnDead }
 }
 
 export interface RateLimit {
@@ -117,4 +120,5 @@ export const NO_POLICY: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
+  ordering: { onDead: 'block' },
 }

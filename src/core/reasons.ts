@@ -19,6 +19,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   clock_behind: 'the clock is behind what the store has seen, so that it proves nothing about the key',
   recovery_failed: 'looking into it failed',
   target_paused: 'its target is paused',
+  ordering: 'another of its ordering key goes first',
   // held
   opaque: 'the API can be asked nothing, and nothing can be repeated safely',
   unproven: 'no rung of the ladder could settle it',

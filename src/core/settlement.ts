@@ -2,7 +2,7 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import { type TargetPolicy, tellsRepeats } from './policy.ts'
+import { type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
 import { windowClosesAt } from './windows.ts'
 
@@ -45,6 +45,8 @@ export interface Transition {
   readonly raiseGeneration: boolean
   readonly pauseTarget: string | null
   readonly orphan: Orphan | null
+  /** Where `to` is `dead`: those of its ordering key wait until a person has retried, canceled or purged it. */
+  readonly keepsPlace: boolean
   /** The payload is copied before the request leaves. */
   readonly keepPayload: boolean
   readonly event: EventDraft | null
@@ -68,6 +70,7 @@ export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kin
     raiseGeneration: false,
     pauseTarget: null,
     orphan: null,
+    keepsPlace: false,
     keepPayload: false,
     event: null,
     ...parts,
@@ -294,7 +297,8 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
   // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
   if (row.executed) return doubt(row, result, context, 'executed_without_id')
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
-  if (outcome.kind === 'rejected') return dead(outcome.evidence, 'rejected', row.attempts)
+  if (outcome.kind === 'rejected')
+    return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
   return requeue(row, result, context)
 }
 
@@ -310,7 +314,8 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
   const { outcome } = result
   const { evidence } = outcome
   const attempts = isRefunded(outcome) ? Math.max(0, row.attempts - 1) : row.attempts
-  if (attempts >= context.policy.retry.maxAttempts) return dead(evidence, 'attempts_spent', attempts)
+  if (attempts >= context.policy.retry.maxAttempts)
+    return dead(evidence, 'attempts_spent', attempts, context.policy.ordering.onDead)
   const isWritten = outcome.kind === 'not_executed' ? outcome.written : evidence.phase !== 'not_sent'
   // The claim wrote both instants at once, so equal ones say that no earlier attempt began the key's window.
   const beganWindow = row.startedAt === row.updatedAt
@@ -342,9 +347,10 @@ function isRefunded(outcome: Outcome): boolean {
   return outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
 }
 
-export function dead(evidence: Evidence, reason: string, attempts: number): Transition {
+export function dead(evidence: Evidence, reason: string, attempts: number, onDead: OnDead): Transition {
   return transition('dead', {
     patch: { ...RELEASED, attempts, nextCheckAt: null, reason, evidence },
+    keepsPlace: onDead === 'block',
     unfreeze: true,
     event: { kind: 'dead', reason, detail: { evidence } },
   })

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { jsonTexts } from '../core/canonical-json.ts'
 import { OnceishError } from '../core/errors.ts'
-import { MAX_PRIORITY } from '../core/limits.ts'
+import { MAX_ORDERING_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
@@ -19,6 +19,11 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
   readonly priority?: number | undefined
   /** When it is due: epoch ms, a Date, or ISO 8601 text with a zone. Absent or past: now. */
   readonly runAt?: number | Date | string | undefined
+  /**
+   * 1 to 256 bytes: of one target, requests with the same key are called one at a time, in the order in which they were enqueued.
+   * No part of what makes two requests the same: one that is there already keeps the key that it has.
+   */
+  readonly orderingKey?: string | undefined
   /** What makes two requests the same; absent: derived from target and payload. */
   readonly logicalHash?: string | undefined
   /** Default the target's. */
@@ -80,6 +85,7 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     payloadHash,
     priority: priorityOf(request),
     dueAt: dueAtOf(request.runAt),
+    orderingKey: orderingKeyOf(request),
     dedupe,
   }
 }
@@ -112,6 +118,19 @@ function priorityOf(request: EnqueueRequest): number {
   throw new OnceishError(
     'REQUEST_INVALID',
     `priority is a whole number from -${MAX_PRIORITY} to ${MAX_PRIORITY}, not ${JSON.stringify(priority)}`,
+  )
+}
+
+function orderingKeyOf({ orderingKey }: EnqueueRequest): string | null {
+  if (orderingKey === undefined) return null
+  if (typeof orderingKey === 'string' && orderingKey.isWellFormed()) {
+    const bytes = Buffer.byteLength(orderingKey)
+    if (bytes > 0 && bytes <= MAX_ORDERING_KEY_BYTES) return orderingKey
+  }
+  const given = typeof orderingKey === 'string' ? `${Buffer.byteLength(orderingKey)} bytes` : typeof orderingKey
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `orderingKey is well-formed text of 1 to ${MAX_ORDERING_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 

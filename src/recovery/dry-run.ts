@@ -94,7 +94,15 @@ async function explain(investigation: Investigation, paused: boolean, options: D
   const asked = { isDryRun: true, isAccountUnknown: isUnsure, onStep: (step: LadderStep) => steps.push(step) }
   const looked = { ...investigation, row: asExpired(investigation.row, now()) }
   const verdict = await checked(looked, await options.reconcile(looked, asked), options)
-  const context = { investigation, presentVersion: present.version, paused, isUnsure, closesAt: line.windowClosesAt }
+  const ahead = isCall(verdict) ? await aheadOf(requestId, options) : null
+  const context = {
+    investigation,
+    presentVersion: present.version,
+    paused,
+    ahead,
+    isUnsure,
+    closesAt: line.windowClosesAt,
+  }
   return {
     ...line,
     would: verdict.kind,
@@ -104,6 +112,15 @@ async function explain(investigation: Investigation, paused: boolean, options: D
     steps,
     says: saysOf(verdict, context),
   }
+}
+
+function isCall({ kind }: ReconciliationVerdict): boolean {
+  return kind === 'replay' || kind === 'recall'
+}
+
+async function aheadOf(requestId: number, { store }: DryRunOptions): Promise<number | null> {
+  const [view] = await store.viewsOf([requestId])
+  return view?.blockedBy?.requestId ?? null
 }
 
 /** What a turn makes of a call whose lease has run out, before anybody looks into it. */
@@ -140,6 +157,8 @@ interface Told {
   readonly investigation: Investigation
   readonly presentVersion: string
   readonly paused: boolean
+  /** The request of its ordering key that goes first. */
+  readonly ahead: number | null
   readonly isUnsure: boolean
   readonly closesAt: number | null
 }
@@ -166,9 +185,10 @@ function withAge(why: string, told: Told): string {
 }
 
 function saysOf(verdict: ReconciliationVerdict, told: Told): string {
-  const calls = verdict.kind === 'replay' || verdict.kind === 'recall'
+  const calls = isCall(verdict)
   const notes = [
     calls && told.paused ? 'once its target is resumed' : '',
+    told.ahead === null ? '' : `once request ${told.ahead} of its ordering key has settled`,
     told.isUnsure && calls ? 'if the account is still the same: its credentials are not set here' : '',
     isOlder(told) && !isMissing(verdict) ? 'by the description of its call: the config has changed since' : '',
   ].filter((note) => note !== '')

@@ -42,6 +42,8 @@ export interface NewRequest {
   readonly payloadHash: Uint8Array | null
   readonly priority: number
   readonly dueAt: number | null
+  /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
+  readonly orderingKey: string | null
   readonly dedupe: Dedupe
 }
 

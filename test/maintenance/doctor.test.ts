@@ -46,7 +46,15 @@ function factsOf(given: Given): DoctorFacts {
     fileSystemType: 0xef53,
     freeBytes: 2 ** 34,
   }
-  const status = { states: {}, targets: {}, oldestReady: null, oldestUnknown: null, orphans: 0, ...given.status }
+  const status = {
+    states: {},
+    targets: {},
+    oldestReady: null,
+    oldestUnknown: null,
+    orphans: 0,
+    blockedKeys: [],
+    ...given.status,
+  }
   const database: DatabaseFacts = {
     schemaVersion: 2,
     knownSchemaVersion: 2,
@@ -101,8 +109,8 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving' }
-const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', blocked: 0 }
+const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 }
 
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
   const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })

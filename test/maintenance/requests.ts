@@ -9,7 +9,13 @@ export function requestsFrom(first: number, count: number): NewRequest[] {
   return Array.from({ length: count }, (_, i) => {
     const payload = { pid: process.pid, n: first + i, text: 'x'.repeat(1000) }
     const hashes = hashRequest({ target: 'keyed', payload })
-    const rest = { payload: JSON.stringify(payload), priority: 0, dueAt: null, dedupe: 'always' as const }
+    const rest = {
+      payload: JSON.stringify(payload),
+      priority: 0,
+      dueAt: null,
+      orderingKey: null,
+      dedupe: 'always' as const,
+    }
     return { target: 'keyed', ...rest, ...hashes }
   })
 }

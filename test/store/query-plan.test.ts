@@ -21,7 +21,7 @@ const HOT: Record<string, RegExp> = {
   nextTrackedAt: /task_state_tracked/,
   submitIfInvoking: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   renewIfHeld: /SEARCH task_state USING INTEGER PRIMARY KEY/,
-  deleteUnlessLive: /SEARCH requests USING INTEGER PRIMARY KEY/,
+  deleteIfPlain: /SEARCH requests USING INTEGER PRIMARY KEY/,
   deleteReadyThrough: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)</,
   claimable: /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH task_state USING INTEGER PRIMARY KEY/,
   findHash: /SEARCH logical_hashes USING PRIMARY KEY/,
@@ -62,7 +62,7 @@ test.each([
   'claimQueued',
   'submitIfInvoking',
   'saveIfVersion',
-  'deleteUnlessLive',
+  'deleteIfPlain',
   'deleteReadyThrough',
 ] as const)('%s fills no temporary table, which costs more than what it writes', async (name) => {
   const world = await openWorld()

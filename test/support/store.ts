@@ -28,6 +28,7 @@ export const KEYED: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
+  ordering: { onDead: 'block' },
 }
 
 export const OPAQUE: TargetPolicy = { ...NO_POLICY, timeoutMs: 1000, retry: KEYED.retry }
@@ -74,6 +75,7 @@ export async function openWorld(
         ...hashes,
         priority: 0,
         dueAt: null,
+        orderingKey: null,
         dedupe: 'always',
       }
       const [result] = await store.enqueue([{ ...base, ...request }], clock.now)

@@ -5,6 +5,7 @@ import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
 import { dueAtOf } from '../../producer/new-request.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
+import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, usage, wholeNumber } from '../arguments.ts'
 import { type Context, readSettings, requireTarget, type Settings, withStore } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
@@ -18,6 +19,7 @@ interface EnqueueOptions {
   readonly priority?: number
   readonly runAt?: string
   readonly logicalHash?: string
+  readonly orderingKey?: string
   readonly onError?: 'stop' | 'skip'
 }
 
@@ -25,13 +27,17 @@ export function addEnqueue(program: Command): void {
   program
     .command('enqueue')
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
-    .argument('[-]', 'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "dedupe"?}')
+    .argument(
+      '[-]',
+      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "orderingKey"?, "dedupe"?}',
+    )
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
     .option('--file <path>', 'one request a line')
     .option('--priority <n>', 'higher goes first (0)', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
     .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds')
     .option('--logical-hash <text>', 'what makes two requests the same, instead of target and payload', nonEmpty)
+    .option('--ordering-key <key>', 'of its target, one of this key is called at a time, in order', nonEmpty)
     .addOption(new Option('--on-error <what>', 'at a bad line: stop (default), or skip it').choices(['stop', 'skip']))
     .addHelpText(
       'after',
@@ -61,16 +67,15 @@ function checkOptions(stdin: string | undefined, { target, payload, file, onErro
     if (onError !== undefined) throw usage('--on-error goes with --file or -')
     return
   }
-  const { priority, runAt, logicalHash } = ofOne
-  if (priority !== undefined || runAt !== undefined || logicalHash !== undefined) {
+  if (Object.values(ofOne).some((given) => given !== undefined)) {
     throw usage(
-      '--priority, --run-at and --logical-hash go with --payload; a line says its own as "priority", "runAt" and "logicalHash"',
+      '--priority, --run-at, --logical-hash and --ordering-key go with --payload; a line says its own as "priority", "runAt", "logicalHash" and "orderingKey"',
     )
   }
 }
 
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
-  const { target = '', priority, logicalHash } = options
+  const { target = '', priority, logicalHash, orderingKey } = options
   const payload = asUsage('--payload', () => parsePayload(payloadText))
   const runAt =
     options.runAt === undefined
@@ -83,10 +88,11 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       priority,
       runAt,
       logicalHash,
+      orderingKey,
     })
     if (isJson) {
       const view = await once.get(requestId)
-      printJson({ requestId, target, state, taskId, ...(view && { logicalHash: view.logicalHash }), deduplicated })
+      printJson({ requestId, target, state, taskId, ...(view && keysOf(view)), deduplicated })
     } else if (deduplicated) {
       print(
         escapeControls(
@@ -97,6 +103,11 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       print(`request ${requestId} is ${state} for ${target}`)
     }
   })
+}
+
+/** A request that was there already keeps its ordering key. */
+function keysOf({ logicalHash, orderingKey }: RequestView) {
+  return { logicalHash, ...(orderingKey !== null && { orderingKey }) }
 }
 
 function asInstant(text: string): number | string {

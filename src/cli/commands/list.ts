@@ -3,6 +3,7 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
+import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, requireSeen, withExistingStore } from '../context.ts'
 import { actionLines, flagOf, nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
@@ -11,6 +12,8 @@ interface ListOptions {
   readonly state?: RequestState
   readonly target?: string
   readonly reason?: string
+  readonly orderingKey?: string
+  readonly blocked?: true
   readonly limit?: number
 }
 
@@ -21,6 +24,8 @@ export function addList(program: Command): void {
     .option('--state <state>', `only these: ${REQUEST_STATES.join(', ')}`, oneOf(REQUEST_STATES))
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
+    .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
+    .option('--blocked', 'only those behind a request of their ordering key that is in doubt, held or dead')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
     .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
     .action((filter: ListOptions, command: Command) =>
@@ -39,6 +44,7 @@ export function addList(program: Command): void {
 function printViews(views: readonly RequestView[], context: Context): void {
   const now = Date.now()
   const hasDoubt = views.some(({ inDoubtSince }) => inDoubtSince !== null)
+  const hasKey = views.some(({ orderingKey }) => orderingKey !== null)
   print(
     table(
       [
@@ -51,9 +57,10 @@ function printViews(views: readonly RequestView[], context: Context): void {
         'changed',
         ...(hasDoubt ? ['in doubt'] : []),
         'due',
+        ...(hasKey ? ['ordering key', 'behind'] : []),
         'why',
       ],
-      views.map((view) => row(view, now, hasDoubt)),
+      views.map((view) => row(view, now, { hasDoubt, hasKey })),
     ),
   )
   print(plural(views.length, 'request'))
@@ -61,7 +68,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
   if (held.length > 0) printHeld(held, context)
 }
 
-function row(view: RequestView, now: number, hasDoubt: boolean) {
+function row(view: RequestView, now: number, { hasDoubt, hasKey }: { hasDoubt: boolean; hasKey: boolean }) {
   const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, lastError } = view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
   return [
@@ -74,8 +81,13 @@ function row(view: RequestView, now: number, hasDoubt: boolean) {
     relative(updatedAt, now),
     ...(hasDoubt ? [relative(inDoubtSince, now)] : []),
     due,
+    ...(hasKey ? keyCells(view) : []),
     shorten(lastError, 60),
   ]
+}
+
+function keyCells({ orderingKey, blockedBy }: RequestView) {
+  return [shorten(orderingKey, 40), blockedBy === null ? null : `${blockedBy.requestId}, ${headWords(blockedBy)}`]
 }
 
 /** What was held for one reason is mostly judged alike: the reason is said once, and then the words for each, or for all. */

@@ -5,6 +5,7 @@ import type { StoreOrigin } from '../../store/origin.ts'
 import type { StoreStatus, TargetStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
+import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'
 
@@ -16,7 +17,7 @@ export function addStatus(program: Command): void {
     .action((_options: object, command: Command) =>
       withExistingStore(command, async (context) => {
         const [status, origin] = [await context.once.status(), await context.once.origin()]
-        if (context.isJson) printJson({ ...toJson(status, context.config), origin: origin.kind })
+        if (context.isJson) printJson({ ...toJson(status, context), origin: origin.kind })
         else {
           printStatus(status, context)
           print(...originLines(origin, context))
@@ -25,7 +26,14 @@ export function addStatus(program: Command): void {
     )
 }
 
-const NOTHING: TargetStatus = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+const NOTHING: TargetStatus = {
+  states: {},
+  paused: false,
+  pausedAt: null,
+  pausedBy: null,
+  pauseReason: null,
+  blocked: 0,
+}
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
@@ -33,11 +41,15 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
   return { ...known, ...status.targets }
 }
 
-function toJson(status: StoreStatus, config: Config): object {
-  const { states, oldestReady, oldestUnknown } = status
-  const { held, dead, unroutable } = attentionOf(status, targetNames(config), null)
-  const { orphans } = status
-  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, held, dead, unroutable, orphans }
+function toJson(status: StoreStatus, { config, next }: Context): object {
+  const { states, oldestReady, oldestUnknown, orphans } = status
+  const { held, dead, unroutable, blocked } = attentionOf(status, targetNames(config), null)
+  const needs = { held, dead, unroutable, orphans, blocked }
+  const blockedKeys = status.blockedKeys.map(({ head, ...key }) => {
+    const { requestId, state, reason } = head
+    return { ...key, head: { requestId, state, reason }, next: actionsOfHead(head).map(({ words }) => next(words)) }
+  })
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, blockedKeys }
 }
 
 function printStatus(status: StoreStatus, { config, next }: Context): void {
@@ -57,6 +69,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
+  print(...blockedKeyLines(status, next))
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 

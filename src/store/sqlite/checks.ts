@@ -15,13 +15,14 @@ import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown } from './claim.ts'
 import type { Lanes } from './lanes.ts'
+import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, askedSoFar, deleteRequest, readTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
-/** A paused target wakes its rows when it is resumed; until then they are only looked up. */
-const PAUSED_CHECK_MS = 60_000
+/** A paused target wakes its rows when it is resumed, and a turn whose it is; until then they are only looked up. */
+const CLOSED_CHECK_MS = 60_000
 
 export interface Reconciled {
   readonly row: SettledRow
@@ -41,12 +42,12 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
-  const closed = lanes.take(target)
+  const closed = waitsForTurn(sql, requestId) ? 'ordering' : lanes.take(target)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
   if (closed === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
-  if (closed === 'target_paused') {
-    const wait = { at: word.now + PAUSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
+  if (closed !== null) {
+    const wait = { at: word.now + CLOSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
   const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : null
@@ -73,7 +74,7 @@ function adoptPlainly(
   const { changes } = sql.adoptIfUnknown.run(taskId, word.now, nextCheckAt, kept, word.now, requestId, version)
   invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   if (policy.keepPayloadMs !== null) sql.keepPayload.run(word.now, requestId)
-  deleteRequest(sql, requestId)
+  deleteRequest(sql, requestId, word.now)
   sql.deleteOrphanOf.run(requestId, taskId)
   const detail = JSON.stringify({ taskId, evidence, asked: askedSoFar({ backoffStep, updatedAt, reason }) })
   sql.insertEvent.run(

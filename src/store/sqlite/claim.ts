@@ -9,6 +9,7 @@ import { dead } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
+import { leaveLineIfOrdered } from './ordering.ts'
 import { freeze, fromTaskState, type TaskStateRow, thaw } from './rows.ts'
 import { applyTransition, askedSoFar, currentTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
@@ -55,7 +56,15 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   // What ended without a call has left the queue by itself.
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
-  return { calls, dead, more: head !== null }
+  const isPassedOn = passOnTurns(turn, dead)
+  return { calls, dead, more: head !== null || isPassedOn }
+}
+
+/** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */
+function passOnTurns({ sql, input, word }: Turn, dead: readonly SettledRow[]): boolean {
+  const leaving = dead.filter(({ target }) => input.policyOf(target)?.ordering.onDead === 'continue')
+  for (const { requestId } of leaving) leaveLineIfOrdered(sql, requestId, word.now)
+  return leaving.length > 0
 }
 
 function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
@@ -114,7 +123,7 @@ function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
   const state = currentTaskState(turn.sql, id, turn.word.now)
   invariant(state !== null, `request ${id} is not there`)
-  const next = applyTransition(turn.sql, state, dead(evidence, reason, state.attempts), turn.word)
+  const next = applyTransition(turn.sql, state, dead(evidence, reason, state.attempts, 'block'), turn.word)
   invariant(next !== null, `request ${id} changed inside a transaction`)
   const { requestId, target, attempt } = next
   return { requestId, target, attempt, state: 'dead', outcome: 'rejected', reason, applied: true }

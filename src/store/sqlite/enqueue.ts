@@ -2,6 +2,8 @@
 import { invariant } from '../../core/errors.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { EnqueueResult, NewRequest } from '../store.ts'
+import { joinLine } from './ordering.ts'
+import { enterQueue } from './queue.ts'
 import { storedHash } from './rows.ts'
 import type { EnqueueStatements } from './statements.ts'
 
@@ -44,8 +46,9 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
     }
     sql.setRequestGeneration.run(generation, requestId)
   }
-  if (dueAt <= now) sql.insertReady.run(request.target, -request.priority, dueAt, requestId)
-  else sql.insertWaiting.run(dueAt, requestId, request.target, -request.priority)
+  const { target, priority, orderingKey } = request
+  const hasTurn = orderingKey === null || joinLine(sql, { requestId, target, orderingKey }, dueAt)
+  if (hasTurn) enterQueue(sql, { requestId, target, priority }, dueAt, now)
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
 }
 
@@ -60,6 +63,7 @@ function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: numbe
     request.dedupe,
     now,
     request.payload,
+    request.orderingKey,
   )
   invariant(changes === 1, 'a trigger kept a request from being inserted')
   return Number(lastInsertRowid)

@@ -6,8 +6,11 @@ import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
 import { timeLineOf } from '../time-line.ts'
 import type {
+  BlockedBy,
+  BlockedKey,
   EventView,
   OrphanView,
+  PlaceInLine,
   RequestFilter,
   RequestView,
   StoredRequest,
@@ -17,6 +20,7 @@ import type {
 } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
+import { BLOCKED_IDS, IDS_OF_KEY, READY_BEHIND, SCHEDULED_BEHIND } from './sql/ordering.ts'
 import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
 import type { Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
@@ -41,6 +45,8 @@ interface OverviewRow {
   has_older_answer: number
   reason: string | null
   evidence: string | null
+  ordering_key: string | null
+  blocked_by: number | null
 }
 
 /** The one row of `store`. */
@@ -65,14 +71,14 @@ export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'locatio
 
 export function requestView(sql: Statements, requestId: number): RequestView | null {
   const row = sql.overview.get({ id: requestId }) as OverviewRow | undefined
-  return row === undefined ? null : toView(row)
+  return row === undefined ? null : toView(sql, row)
 }
 
 export function requestViews(sql: Statements, requestIds: readonly number[]): RequestView[] {
-  return (sql.overviews.all({ ids: JSON.stringify(requestIds) }) as OverviewRow[]).map(toView)
+  return (sql.overviews.all({ ids: JSON.stringify(requestIds) }) as OverviewRow[]).map((row) => toView(sql, row))
 }
 
-function toView(row: OverviewRow): RequestView {
+function toView(sql: Statements, row: OverviewRow): RequestView {
   const evidence = row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence)
   const { state } = row
   // What an earlier call came to says nothing of the one that runs now.
@@ -96,7 +102,14 @@ function toView(row: OverviewRow): RequestView {
     reason,
     lastError: reason === null ? null : describe(reason, evidence),
     resolutions: resolutionsOf(row, reason),
+    orderingKey: row.ordering_key,
+    blockedBy: row.blocked_by === null ? null : blockedBy(sql, row.blocked_by),
   }
+}
+
+function blockedBy(sql: Statements, headId: number): BlockedBy {
+  const { state, reason } = sql.overview.get({ id: headId }) as OverviewRow
+  return { requestId: headId, state, reason: state === 'invoking' ? null : reason }
 }
 
 function resolutionsOf(row: OverviewRow, reason: string | null): readonly ResolutionKind[] {
@@ -147,6 +160,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
     pause:
       paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
+    line: placeInLine(sql, view),
   }
 }
 
@@ -204,9 +218,8 @@ export function toOrphan(row: OrphanRow): OrphanView {
 
 /** Each source is read in request id order from its own index or table, never both tables whole. */
 const SOURCES = {
-  ready: 'ready JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
-  scheduled:
-    'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
+  ready: queuedSource('ready', READY_BEHIND),
+  scheduled: queuedSource('waiting', SCHEDULED_BEHIND),
   other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
   all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT +:bound)
       UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT +:bound)) AS ids
@@ -216,7 +229,14 @@ const SOURCES = {
 /** States that an index keeps in the order of ids. */
 const ATTENTION = ['unknown', 'held', 'dead', 'canceled']
 
-export function listRequests(db: Connection, filter: RequestFilter): RequestView[] {
+/** Whoever has the turn stands in the queue, the others of its ordering key behind it. */
+function queuedSource(queue: string, behind: string): string {
+  return `(SELECT request_id FROM ${queue} UNION ALL ${behind}) AS queued JOIN requests USING (request_id)
+    LEFT JOIN task_state ON task_state.request_id = requests.request_id`
+}
+
+export function listRequests(db: Connection, sql: Statements, filter: RequestFilter): RequestView[] {
+  if (filter.orderingKey !== undefined || filter.blocked === true) return listInLine(db, sql, filter)
   const queued = filter.state === 'ready' || filter.state === 'scheduled'
   // Only what was called or decided has a reason.
   const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
@@ -238,7 +258,22 @@ export function listRequests(db: Connection, filter: RequestFilter): RequestView
     limit: filter.limit,
     bound,
   }
-  return (db.prepare(text).all(parameters) as OverviewRow[]).map(toView)
+  return (db.prepare(text).all(parameters) as OverviewRow[]).map((row) => toView(sql, row))
+}
+
+/** From those that share a key, or stand behind one in doubt; both are found by the tables of ordering keys. */
+function listInLine(db: Connection, sql: Statements, filter: RequestFilter): RequestView[] {
+  const { orderingKey, blocked, limit, afterId: after = 0, ...by } = filter
+  const ids = orderingKey === undefined ? BLOCKED_IDS : IDS_OF_KEY
+  const where = [
+    'request_id > :after',
+    ...(['state', 'target', 'reason'] as const).filter((name) => by[name]).map((name) => `${name} = :${name}`),
+  ]
+  if (orderingKey !== undefined && blocked === true) where.push(`request_id IN (${BLOCKED_IDS})`)
+  const text = `SELECT * FROM (SELECT ${OVERVIEW_COLUMNS} FROM (${ids}) AS ids JOIN requests ON requests.request_id = ids.request_id
+      LEFT JOIN task_state ON task_state.request_id = ids.request_id)
+    WHERE ${where.join(' AND ')} ORDER BY request_id LIMIT +:limit`
+  return (db.prepare(text).all({ ...by, orderingKey, after, limit }) as OverviewRow[]).map((row) => toView(sql, row))
 }
 
 const COUNTED_AT_ONCE = 50_000
@@ -246,7 +281,7 @@ const COUNTED_AT_ONCE = 50_000
 export function storeStatus(sql: Statements): StoreStatus {
   const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
   const of = (name: string) =>
-    (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null })
+    (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 })
   const states: Partial<Record<RequestState, number>> = {}
   const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
     for (const row of rows) {
@@ -259,8 +294,11 @@ export function storeStatus(sql: Statements): StoreStatus {
   for (let after = 0; after < lastId; after += COUNTED_AT_ONCE) {
     count(sql.countStates.all({ after, through: after + COUNTED_AT_ONCE }) as never)
   }
-  count((sql.countReady.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'ready' })))
-  count((sql.countWaiting.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'scheduled' })))
+  for (const ready of [sql.countReady, sql.countReadyBehind])
+    count((ready.all() as TargetRows[]).map((row) => ({ ...row, state: 'ready' })))
+  for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
+    count((scheduled.all() as TargetRows[]).map((row) => ({ ...row, state: 'scheduled' })))
+  for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
   for (const row of sql.targetRows.all() as TargetRow[]) {
     Object.assign(of(row.target), {
       paused: row.paused_at !== null,
@@ -275,7 +313,13 @@ export function storeStatus(sql: Statements): StoreStatus {
     oldestReady: (sql.oldestReady.get() as number | null) ?? null,
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
+    blockedKeys: longestBlocked(sql),
   }
+}
+
+interface TargetRows {
+  target: string
+  rows: number
 }
 
 interface TargetRow {
@@ -283,4 +327,28 @@ interface TargetRow {
   paused_at: number | null
   paused_by: string | null
   pause_reason: string | null
+}
+
+const SHOWN_KEYS = 10
+
+function longestBlocked(sql: Statements): BlockedKey[] {
+  const rows = sql.longestBlocked.all(SHOWN_KEYS) as {
+    target: string
+    ordering_key: string
+    request_id: number
+    followers: number
+    since: number
+  }[]
+  return rows.flatMap(({ target, ordering_key: orderingKey, request_id: headId, followers, since }) => {
+    const head = requestView(sql, headId)
+    return head === null ? [] : [{ target, orderingKey, since, followers, head }]
+  })
+}
+
+function placeInLine(sql: Statements, { requestId, target, orderingKey, blockedBy }: RequestView): PlaceInLine | null {
+  if (orderingKey === null) return null
+  const waiting = sql.countFollowers.get(target, orderingKey) as number
+  const before = blockedBy === null ? 0 : 1 + (sql.countBefore.get(target, orderingKey, requestId) as number)
+  const isInLine = blockedBy !== null || sql.headOf.get(target, orderingKey) === requestId
+  return isInLine ? { place: before + 1, waiting } : null
 }

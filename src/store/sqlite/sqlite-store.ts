@@ -229,7 +229,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         sql.releaseChecks.run(now, ownerOf(worker))
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
-    list: (filter) => read(() => listRequests(db, filter)),
+    list: (filter) => read(() => listRequests(db, sql, filter)),
     viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
     eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
     lastEventId: () => read(() => sql.lastEventId.get() as number),
@@ -266,9 +266,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))
       const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)
-      return isIdle
-        ? previewSlice(slice, afterId)
-        : tidy('purge', () => purgeSlice(sql, slice, afterId, scope, word), GROUP_ROWS)
+      if (isIdle) return previewSlice(slice, afterId)
+      // A dead request may have kept others of its ordering key waiting.
+      const commit = slice.rows.some(({ state }) => state === 'dead') ? change : tidy
+      return commit('purge', () => purgeSlice(sql, slice, afterId, scope, word), GROUP_ROWS)
     },
     dropKeptPayloads: (target, before, { dryRun }) =>
       dryRun

@@ -18,8 +18,8 @@ export const QUEUE_SQL = {
 
   // enqueue
   insertRequest: row(
-    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   // One insert-on-conflict decides whose a new hash is. Changes nothing where the ledger has it: then `claimFreeHash`.
   insertHash: row(
@@ -43,6 +43,8 @@ export const QUEUE_SQL = {
   deleteReady: row('DELETE FROM ready WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
   deleteWaiting: row('DELETE FROM waiting WHERE due_at = ? AND request_id = ?'),
   setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
+  // Changes nothing where others may go before it: then `ordering.ts` says whose turn it is.
+  setDueAtUnlessOrdered: row('UPDATE requests SET due_at = ? WHERE request_id = ? AND ordering_key IS NULL'),
   dueWaiting: row(
     'SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?',
   ),
