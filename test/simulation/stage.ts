@@ -58,7 +58,7 @@ async function runSchedule(
 ): Promise<Outcome> {
   const chance = createChance(seed)
   const schedule = createSchedule(chance, START)
-  const world = createWorld(machine, watch, chance, schedule, often)
+  const world = createWorld(machine, watch, { chance, lines: createChance(~seed) }, schedule, often)
   const violations: string[] = []
   let steps = 0
   try {

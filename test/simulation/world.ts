@@ -15,6 +15,7 @@ import { createProcesses, type Machine } from './processes.ts'
 import type { Schedule } from './schedule.ts'
 import type { StoreCopy, StoreWatch } from './store-watch.ts'
 import { KINDS, tellsRepeats } from './targets.ts'
+import { outOfTurn } from './turns.ts'
 
 const MAX_OWED = 5
 
@@ -76,11 +77,14 @@ export interface World {
   end(): void
 }
 
-/** @param often what happens more often in it than in others. */
+/**
+ * @param often what happens more often in it than in others.
+ * @param lines draws ordering keys, and nothing else does: schedules without them are as they were.
+ */
 export function createWorld(
   machine: Machine,
   watch: StoreWatch,
-  chance: Chance,
+  { chance, lines }: { readonly chance: Chance; readonly lines: Chance },
   schedule: Schedule,
   often: readonly Action[],
 ): World {
@@ -91,6 +95,7 @@ export function createWorld(
   const ledger = createLedger()
   const told: AttemptResult[] = []
   const found = new Set<string>()
+  const isOrdered = lines.is(0.4)
   let operator: Onceish
   let furthestOffset = 0
   /** All that were: a jump far ahead that nobody saw must not hide a small one back. */
@@ -115,7 +120,9 @@ export function createWorld(
 
   function onWrite(requestId: number): void {
     // A clock that jumped there and back may have let another end a lease whose holder saw nothing of it.
-    if (!hasJumped) noteAll(watchWrite(watch, requestId, schedule.now() + schedule.wallOffset))
+    if (hasJumped) return
+    noteAll(watchWrite(watch, requestId, schedule.now() + schedule.wallOffset))
+    noteAll(outOfTurn(watch, ledger, requestId))
   }
 
   function noteAll(wrongs: readonly string[]): void {
@@ -139,6 +146,7 @@ export function createWorld(
       const wrong = falseCertainty(standing, ledger.at(standing.requestId), api)
       if (wrong !== null) found.add(wrong)
     }
+    if (isOrdered) noteAll(watch.lineFaults())
   }
 
   async function enqueue(): Promise<void> {
@@ -153,9 +161,13 @@ export function createWorld(
     const isPoison = again === null && chance.is(0.06)
     const fate = isPoison ? { fate: `kill ${chance.pick(['before', 'after'])}` } : {}
     const payload = again?.payload ?? { hash, ...fate }
-    const made = await operator.enqueue({ target: kind, payload, logicalHash: hash, priority: chance.below(3) })
-    if (!ledger.has(made.requestId)) ledger.add({ kind, hash, payload, isPoison, requestId: made.requestId })
-    const what = `${hash} (${kind}${isPoison ? ', poison' : ''})`
+    const orderingKey = isOrdered ? lines.pick(['a', 'a', 'b', null]) : null
+    const order = { target: kind, payload, logicalHash: hash, orderingKey: orderingKey ?? undefined }
+    const made = await operator.enqueue({ ...order, priority: chance.below(3) })
+    if (!ledger.has(made.requestId)) {
+      ledger.add({ kind, hash, payload, orderingKey, isPoison, requestId: made.requestId })
+    }
+    const what = `${hash} (${kind}${isPoison ? ', poison' : ''}${orderingKey === null ? '' : `, key ${orderingKey}`})`
     schedule.note(`enqueues ${what}: ${made.deduplicated ? 'there already' : ledger.at(made.requestId).name}`)
   }
 
@@ -216,7 +228,9 @@ export function createWorld(
       one.isGone ||= !(isAlone && isKeyed && generations.get(one) === 1)
     }
     for (const one of ledger.all.filter(({ isGone }) => !isGone).reverse()) {
-      const { requestId } = await operator.enqueue({ target: one.kind, payload: one.payload, logicalHash: one.hash })
+      const { kind, payload, hash, orderingKey } = one
+      const order = { target: kind, payload, logicalHash: hash, orderingKey: orderingKey ?? undefined }
+      const { requestId } = await operator.enqueue(order)
       ledger.move(one, requestId)
       schedule.note(`enqueues ${one.name} again`)
     }

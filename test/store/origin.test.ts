@@ -143,9 +143,10 @@ test('a store of an older schema begins its record with its first claim', async 
   await world.store.close()
   const { default: Database } = await import('better-sqlite3')
   const db = new Database(world.path)
-  db.exec(
-    'ALTER TABLE store DROP COLUMN has_called; ALTER TABLE store DROP COLUMN clock_ahead_ms; UPDATE store SET schema_version = 2',
-  )
+  db.exec(`DROP VIEW request_overview; DROP TABLE ordering_heads; DROP TABLE ordering_followers;
+    ALTER TABLE requests DROP COLUMN ordering_key; CREATE VIEW request_overview AS SELECT 1;
+    ALTER TABLE store DROP COLUMN has_called; ALTER TABLE store DROP COLUMN clock_ahead_ms;
+    UPDATE store SET schema_version = 2`)
   db.close()
   rmSync(`${world.path}-calls`)
   const upgraded = await openWorld({ path: world.path })
