@@ -52,7 +52,7 @@ export async function fillStore(path: string, { ready, future, priorities, lease
     ).run({ leased })
     db.exec(`INSERT INTO ordering_heads SELECT target, ordering_key, MIN(request_id) FROM requests
       WHERE ordering_key IS NOT NULL GROUP BY 1, 2`)
-    db.exec(`INSERT INTO ordering_followers SELECT target, ordering_key, request_id, due_at FROM requests
+    db.exec(`INSERT INTO ordering_followers SELECT target, ordering_key, request_id, due_at, due_at FROM requests
       WHERE ordering_key IS NOT NULL AND request_id NOT IN (SELECT request_id FROM ordering_heads) ORDER BY 1, 2, 3`)
     db.prepare(
       `INSERT INTO ready SELECT target, -priority, due_at, request_id FROM requests

@@ -63,7 +63,7 @@ describe('status', () => {
     const db = new Database(database)
     db.exec(`UPDATE ready SET target = 'gone'; UPDATE requests SET target = 'gone' WHERE request_id = 1`)
     db.close()
-    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null }
+    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 }
     expect(await json(['status'])).toEqual({
       states: { ready: 1, canceled: 1 },
       targets: {
@@ -76,6 +76,7 @@ describe('status', () => {
           pausedAt: expect.any(Number),
           pausedBy: expect.stringMatching(/^cli:/),
           pauseReason: 'maintenance',
+          blocked: 0,
         },
         gone: { ...open, states: { ready: 1 } },
       },
@@ -85,6 +86,8 @@ describe('status', () => {
       dead: 0,
       unroutable: 1,
       orphans: 0,
+      blocked: 0,
+      blockedKeys: [],
       origin: 'own',
     })
   })

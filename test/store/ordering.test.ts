@@ -220,6 +220,18 @@ test('a first one that is due later keeps the others waiting: in order means in 
   await world.close()
 })
 
+test('what joins a line long after the last turn is ready, as anywhere else', async () => {
+  const world = await open()
+  await world.enqueue({ n: 1 }, { orderingKey: 'a', dueAt: 900_000_000 })
+  world.clock.now += 500_000
+  await world.enqueue({ n: 2 }, { orderingKey: 'a' })
+  await world.enqueue({ n: 3 }, { orderingKey: 'a', dueAt: world.clock.now + 1 })
+  expect((await world.store.list({ limit: 9 })).map(({ state }) => state)).toEqual(['scheduled', 'ready', 'scheduled'])
+  expect((await world.store.list({ state: 'ready', limit: 9 })).map(({ requestId }) => requestId)).toEqual([2])
+  expect((await world.store.status()).states).toEqual({ scheduled: 2, ready: 1 })
+  await world.close()
+})
+
 test('a task that is adopted, a late answer and an orphan that becomes the task each pass the turn on', async () => {
   const world = await open()
   await enqueueKeys(world, ['a', 'a', 'a', 'a'], 'lookup')

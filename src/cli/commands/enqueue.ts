@@ -96,7 +96,7 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
     } else if (deduplicated) {
       print(
         escapeControls(
-          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added`,
+          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added${await keptKey(once, requestId, orderingKey)}`,
         ),
       )
     } else {
@@ -105,7 +105,14 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
   })
 }
 
-/** A request that was there already keeps its ordering key. */
+/** A request that was there already keeps the ordering key that it has, or none: whoever asked for another is told. */
+async function keptKey({ get }: Context['once'], requestId: number, asked: string | undefined): Promise<string> {
+  const { orderingKey = null } = asked === undefined ? {} : ((await get(requestId)) ?? {})
+  if (asked === undefined || orderingKey === asked) return ''
+  return orderingKey === null ? ', and it has no ordering key' : `, and its ordering key is ${orderingKey}`
+}
+
+/** Of its ordering key while it is owed. */
 function keysOf({ logicalHash, orderingKey }: RequestView) {
   return { logicalHash, ...(orderingKey !== null && { orderingKey }) }
 }

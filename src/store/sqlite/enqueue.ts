@@ -47,7 +47,7 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
     sql.setRequestGeneration.run(generation, requestId)
   }
   const { target, priority, orderingKey } = request
-  const hasTurn = orderingKey === null || joinLine(sql, { requestId, target, orderingKey }, dueAt)
+  const hasTurn = orderingKey === null || joinLine(sql, { requestId, target, orderingKey }, dueAt, now)
   if (hasTurn) enterQueue(sql, { requestId, target, priority }, dueAt, now)
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
 }

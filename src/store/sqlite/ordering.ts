@@ -12,9 +12,10 @@ export interface Ordered {
 }
 
 /** A new request, whose id is the highest. @returns whether it has the turn, and belongs into the queue. */
-export function joinLine(sql: EnqueueStatements, { target, orderingKey, requestId }: Ordered, dueAt: number): boolean {
+export function joinLine(sql: EnqueueStatements, ordered: Ordered, dueAt: number, now: number): boolean {
+  const { target, orderingKey, requestId } = ordered
   if (sql.becomeHead.run(target, orderingKey, requestId).changes > 0) return true
-  sql.follow.run(target, orderingKey, requestId, dueAt)
+  sql.follow.run(target, orderingKey, requestId, now, dueAt)
   return false
 }
 
@@ -29,10 +30,10 @@ export function rejoinLine(sql: Statements, ordered: Ordered, dueAt: number, now
   if (head === requestId) return !yieldToFirst(sql, ordered, dueAt, now)
   const headDueAt = head > requestId ? unqueueHead(sql, target, head) : null
   if (headDueAt === null) {
-    sql.follow.run(target, orderingKey, requestId, dueAt)
+    sql.follow.run(target, orderingKey, requestId, now, dueAt)
     return false
   }
-  sql.follow.run(target, orderingKey, head, headDueAt)
+  sql.follow.run(target, orderingKey, head, now, headDueAt)
   sql.deleteFollower.run(target, orderingKey, requestId)
   sql.changeHead.run(requestId, target, orderingKey)
   return true
@@ -47,7 +48,7 @@ function yieldToFirst(
 ): boolean {
   const first = sql.firstFollower.get(target, orderingKey) as Follower | undefined
   if (first === undefined || first.request_id > requestId || first.due_at === null) return false
-  sql.follow.run(target, orderingKey, requestId, dueAt)
+  sql.follow.run(target, orderingKey, requestId, now, dueAt)
   sql.deleteFollower.run(target, orderingKey, first.request_id)
   sql.changeHead.run(first.request_id, target, orderingKey)
   enqueueHead(sql, target, first.request_id, first.due_at, now)

@@ -1,6 +1,6 @@
 // Schema version 5: ordering keys. `ordering_heads` says whose turn it is, one row for each key that owes something;
 // `ordering_followers` holds those behind it, which are in neither `ready` nor `waiting`, so that claims never pass over them.
-// `due_at` is null of those that are not queued. The column is the last of its table, so that no row is rewritten, and costs a
+// `due_at` is null of those that are not queued; nothing promotes the others, and `since_at` is a time that surely has been. The column is the last of its table, so that no row is rewritten, and costs a
 // request without a key no byte.
 export const ORDERING_KEYS = `
 ALTER TABLE requests ADD COLUMN ordering_key TEXT;
@@ -16,6 +16,7 @@ CREATE TABLE ordering_followers (
   target TEXT NOT NULL,
   ordering_key TEXT NOT NULL,
   request_id INTEGER NOT NULL,
+  since_at INTEGER NOT NULL,
   due_at INTEGER,
   PRIMARY KEY (target, ordering_key, request_id)
 ) STRICT, WITHOUT ROWID;
@@ -28,7 +29,7 @@ SELECT ids.request_id,
     WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
     WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
       AND waiting.request_id = requests.request_id) THEN 'scheduled'
-    WHEN followers.due_at > (SELECT high_water_at FROM store) THEN 'scheduled'
+    WHEN followers.due_at > MAX(followers.since_at, (SELECT high_water_at FROM store)) THEN 'scheduled'
     ELSE 'ready'
   END AS state,
   task_state.task_id,

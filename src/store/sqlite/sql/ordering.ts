@@ -16,9 +16,9 @@ export const BLOCKED_BY = `CASE WHEN requests.ordering_key IS NOT NULL THEN
       WHERE ${IN_LINE}) END`
 
 /** Nothing promotes those in line, so the latest time that the store knows of says whether they are due. */
-const KNOWN_TIME = '(SELECT high_water_at FROM store WHERE id = 1)'
-export const IS_SCHEDULED_BEHIND = `requests.ordering_key IS NOT NULL AND requests.due_at > ${KNOWN_TIME}
-    AND EXISTS (SELECT 1 FROM ordering_followers WHERE ${IN_LINE})`
+const KNOWN_TIME = 'MAX(ordering_followers.since_at, (SELECT high_water_at FROM store WHERE id = 1))'
+export const IS_SCHEDULED_BEHIND = `requests.ordering_key IS NOT NULL
+    AND EXISTS (SELECT 1 FROM ordering_followers WHERE ${IN_LINE} AND ordering_followers.due_at > ${KNOWN_TIME})`
 export const READY_BEHIND = `SELECT request_id FROM ordering_followers WHERE due_at <= ${KNOWN_TIME}`
 export const SCHEDULED_BEHIND = `SELECT request_id FROM ordering_followers WHERE due_at > ${KNOWN_TIME}`
 
@@ -53,8 +53,8 @@ export const ORDERING_SQL = {
   changeHead: row('UPDATE ordering_heads SET request_id = ? WHERE target = ? AND ordering_key = ?'),
   deleteHead: row('DELETE FROM ordering_heads WHERE target = ? AND ordering_key = ? AND request_id = ?'),
   follow: row(
-    `INSERT INTO ordering_followers (target, ordering_key, request_id, due_at) VALUES (?, ?, ?, ?)
-     ON CONFLICT (target, ordering_key, request_id) DO UPDATE SET due_at = excluded.due_at`,
+    `INSERT INTO ordering_followers (target, ordering_key, request_id, since_at, due_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (target, ordering_key, request_id) DO UPDATE SET since_at = excluded.since_at, due_at = excluded.due_at`,
   ),
   // Not queued any more: it is in doubt, and keeps its place.
   standAside: row(
