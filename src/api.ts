@@ -58,7 +58,10 @@ export type RequestOf<Payloads> = {
 
 /** How one worker works; absent fields are the config's. */
 export interface WorkOptions {
-  /** Calls at a time; default the config's `worker.concurrency`. */
+  /**
+   * Calls at a time to each target, and to all together but for slow ones (over 250 ms; at most four times as many in all); default
+   * the config's `worker.concurrency`.
+   */
   readonly concurrency?: number
   /** Names of the targets to serve; default all. */
   readonly targets?: readonly string[]

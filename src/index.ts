@@ -18,8 +18,10 @@ export type {
   Inquiry,
   Invocation,
   LookupAnswer,
+  RateDescription,
   StatusAnswer,
   SubmitResult,
+  WaitDescription,
 } from './config/code-target.ts'
 export { defineTarget } from './config/code-target.ts'
 export type { Config, WorkerOptions } from './config/config.ts'
@@ -29,7 +31,7 @@ export {
   httpTarget,
   type TargetDescription,
 } from './config/described-target.ts'
-export type { GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
+export type { BucketDescription, GivenTarget, PayloadsOf, TargetsInCode } from './config/in-code.ts'
 export { type LoadOptions, loadConfig } from './config/load-config.ts'
 export type { TemplateValue } from './config/target-definition.ts'
 export type { WorkerCounters } from './consumer/counters.ts'
@@ -40,7 +42,7 @@ export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './cor
 export type { Log } from './core/log.ts'
 export type { CallPhase, Evidence, Outcome, OutcomeKind } from './core/outcome.ts'
 export type { PayloadInput, PayloadOutput, PayloadSchema, SchemaIssue, SchemaResult } from './core/payload-schema.ts'
-export type { Dedupe, FailedFirst, RecoveryRung } from './core/policy.ts'
+export type { Buckets, Dedupe, FailedFirst, Limits, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
 export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
@@ -93,6 +95,7 @@ export type {
   StoreFacts,
   StoreStatus,
   TargetStatus,
+  TimedPause,
 } from './store/views.ts'
 export type { EventOptions } from './watch/event-feed.ts'
 export type { WaitOptions } from './watch/wait-for.ts'

@@ -121,7 +121,10 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
       store,
       registry,
       serves,
-      descriptions: targets.map(({ name, version, description }) => ({ name, version, description })),
+      descriptions: targets.map(({ name, version, description, policy }) => {
+        return { name, version, description, bucket: policy.limits.bucket }
+      }),
+      buckets: config.buckets,
       prepare,
       reconcile,
       track: createTracker(registry),

@@ -1,7 +1,7 @@
 // How careful to be with a target, as people write it: the parts that described targets and code targets share, with
 // their only defaults. Whether the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
-import type { RecoveryRung } from '../core/policy.ts'
+import type { Limits, RateLimit, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
 import { duration, memory, rate, section, whole } from './schema-parts.ts'
 import type { IdempotencyDefinition, KeyFormat, LookupTimes } from './target-definition.ts'
 
@@ -44,13 +44,36 @@ const retrySchema = section({
   maxMs: duration({ min: 1 }).default(300_000),
 })
 
+const limitFields = { concurrency: whole(1, 100_000).optional(), rate: rate().optional() }
+
+function limitsOf({ concurrency, rate }: { concurrency?: number | undefined; rate?: RateLimit | undefined }): Limits {
+  return { concurrency: concurrency ?? null, rate: rate ?? null }
+}
+
+/** Limits that several targets share. */
+export const bucketSchema = section(limitFields).transform(limitsOf)
+
+/** What to do where the API tells to wait; nothing is filled in, so that descriptions without it keep their version. */
+export const waitFields = {
+  maxWaitMs: duration({ min: 1 }).optional(),
+  scope: z.enum(['target', 'bucket']).optional(),
+}
+
+type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
+
+export function waitOf({ maxWaitMs, scope }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
+  return { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) }
+}
+
 /** What stands beside the calls themselves. */
 export const careFields = {
   recovery: z.array(z.enum(['lookup', 'replay', 'hold'])).optional(),
   retry: retrySchema.prefault({}),
   deadlineMs: duration({ min: 1 }).default(DAY_MS),
-  limits: section({ concurrency: whole(1, 100_000).optional(), rate: rate().optional() })
-    .transform(({ concurrency, rate }) => ({ concurrency: concurrency ?? null, rate: rate ?? null }))
+  limits: section({ ...limitFields, bucket: z.string().min(1).optional() })
+    .transform(
+      ({ bucket, ...limits }): TargetLimits => ({ ...limitsOf(limits), ...(bucket !== undefined && { bucket }) }),
+    )
     .prefault({}),
   dedupe: z.enum(['always', 'live', 'none']).default('always'),
   keepPayload: duration({ min: 1 }).optional(),

@@ -11,6 +11,8 @@ import {
   lookupTimesOf,
   statusEveryField,
   timeoutField,
+  waitFields,
+  waitOf,
 } from './care-schema.ts'
 import type { CodeTargetOptions } from './code-target.ts'
 import { policyWith } from './policy.ts'
@@ -39,6 +41,7 @@ const policySchema = section({
   lookup: section({ by: z.enum(['key', 'payload']).optional(), ...lookupTimeFields }).optional(),
   status: section({ everyMs: statusEveryField }).optional(),
   taskId: z.literal('none').optional(),
+  rateLimit: section(waitFields).optional(),
   ...careFields,
 })
 
@@ -111,7 +114,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, ordering, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, ordering, rateLimit, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -125,6 +128,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     dedupe,
     ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
     ...(ordering.onDead === undefined ? {} : { onDead: ordering.onDead }),
+    ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
     account,
   }
 }

@@ -1,6 +1,6 @@
 // A target whose calls are the user's own code, as they write it. The same care is asked of it as of a described one.
 import type { PayloadInput, PayloadOutput, PayloadSchema } from '../core/payload-schema.ts'
-import type { Dedupe, FailedFirst, OnDead, RecoveryRung } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, WaitScope } from '../core/policy.ts'
 import type { KeyFormat } from './target-definition.ts'
 
 /** Milliseconds, or text such as `500ms`, `90s`, `15m`, `24h`, `7d`. */
@@ -51,6 +51,16 @@ export type LookupAnswer =
 /** `gone`: the API no longer knows the task. */
 export type StatusAnswer = 'pending' | 'succeeded' | 'failed' | 'gone'
 
+/** `10/s`, `600/min`, or with a burst. */
+export type RateDescription = string | { readonly count: number; readonly per: Duration; readonly burst?: number }
+
+export interface WaitDescription {
+  /** A request that is told to wait for longer is parked; default 1 h. */
+  readonly maxWaitMs?: Duration
+  /** Whom the wait stops; default the bucket, where there is one. */
+  readonly scope?: WaitScope
+}
+
 /** How careful to be; every field as in a described target, with the same defaults and the same rules. */
 export interface CodeTargetPolicy {
   /** The whole call, default 30 s; at least 500 ms shorter than `worker.leaseMs`. */
@@ -84,8 +94,12 @@ export interface CodeTargetPolicy {
   readonly deadlineMs?: Duration
   readonly limits?: {
     readonly concurrency?: number
-    readonly rate?: string | { readonly count: number; readonly per: Duration; readonly burst?: number }
+    readonly rate?: RateDescription
+    /** A bucket of the config that it shares with other targets, beside its own limits. */
+    readonly bucket?: string
   }
+  /** What to do where the API tells to wait. */
+  readonly rateLimit?: WaitDescription
   readonly dedupe?: Dedupe
   /** How long payloads are kept after their settlement; absent: they leave with it. */
   readonly keepPayload?: Duration

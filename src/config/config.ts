@@ -1,5 +1,6 @@
 // The whole configuration after parsing: what everything below the edge is handed, frozen.
 import type { PayloadSchema } from '../core/payload-schema.ts'
+import type { Buckets } from '../core/policy.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { TargetDefinition } from './target-definition.ts'
 
@@ -26,6 +27,8 @@ export interface Config {
   /** Of one payload as JSON text, in UTF-8. */
   readonly maxPayloadBytes: number
   readonly worker: WorkerOptions
+  /** Limits that targets share, by name. */
+  readonly buckets: Buckets
   /** Described as data, by name. */
   readonly targets: Readonly<Record<string, TargetDefinition>>
   /** In code, by name; none in a config that is a data file. */

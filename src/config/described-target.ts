@@ -1,7 +1,7 @@
 // A target that is described as data, given in code: the YAML of a config as a typed function.
 import type { OutcomeKind } from '../core/outcome.ts'
 import type { PayloadInput, PayloadSchema } from '../core/payload-schema.ts'
-import type { CodeTargetPolicy, Duration } from './code-target.ts'
+import type { CodeTargetPolicy, Duration, WaitDescription } from './code-target.ts'
 import type { Template, TemplateValue } from './target-definition.ts'
 
 /** One call of a described target. */
@@ -42,7 +42,13 @@ export interface TargetDescription
       readonly found?: Template
       readonly absent?: Template
     }
-  readonly rateLimit?: { readonly statuses?: readonly number[]; readonly headers?: readonly string[] }
+  readonly rateLimit?: WaitDescription & {
+    readonly statuses?: readonly number[]
+    /** With a unit where the value needs one: `X-Reset epoch-s`. */
+    readonly headers?: readonly string[]
+    /** `Retry-After`, `X-RateLimit-Remaining: 0`: what tells a limit's 403 from one for the credentials. */
+    readonly signs?: readonly string[]
+  }
   readonly cancel?: CallDescription
   readonly status?: CallDescription & {
     readonly state: Template

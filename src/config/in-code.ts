@@ -1,12 +1,18 @@
 // A config given in code: its targets come as a list, typed by their names and payloads.
 import { OnceishError } from '../core/errors.ts'
-import type { CodeTarget, Duration } from './code-target.ts'
+import type { CodeTarget, Duration, RateDescription } from './code-target.ts'
 import type { Config } from './config.ts'
 import type { DescribedTarget } from './described-target.ts'
 import { parseConfig } from './options.ts'
 
 /** From `defineTarget` or `httpTarget`. */
 export type GivenTarget = CodeTarget | DescribedTarget
+
+/** What all the targets that name a bucket may do together. */
+export interface BucketDescription {
+  readonly concurrency?: number
+  readonly rate?: RateDescription
+}
 
 /** The options of a config, its targets as a list. */
 export interface TargetsInCode<Targets extends readonly GivenTarget[]> {
@@ -23,6 +29,8 @@ export interface TargetsInCode<Targets extends readonly GivenTarget[]> {
     /** How long a stopping worker waits for its calls, default 25 s. */
     readonly graceMs?: Duration
   }
+  /** Limits that targets share, by the name that their `limits.bucket` says. */
+  readonly buckets?: Readonly<Record<string, BucketDescription>>
   /** Part of idempotency keys; default a random one of the store's own. */
   readonly namespace?: string
   /** Default 1 MiB. */

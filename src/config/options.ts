@@ -4,13 +4,15 @@ import { resolve } from 'node:path'
 import { z } from 'zod'
 import { OnceishError } from '../core/errors.ts'
 import type { PayloadSchema } from '../core/payload-schema.ts'
+import { didYouMean } from '../core/suggest.ts'
+import { bucketSchema } from './care-schema.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { Config } from './config.ts'
 import { configInvalid, type Fault, faultsOf } from './faults.ts'
-import { checkTarget, namedTargets, type ReadTarget } from './read-target.ts'
+import { checkTarget, NAME, NO_NAME, namedTargets, type ReadTarget } from './read-target.ts'
 import { leaseFaults, type TimedCall } from './safety.ts'
 import { duration, section, whole } from './schema-parts.ts'
-import type { TargetDefinition } from './target-definition.ts'
+import type { CareDefinition, TargetDefinition } from './target-definition.ts'
 
 const MIB = 1_048_576
 const POSTGRES_URL = /^postgres(?:ql)?:\/\//
@@ -31,6 +33,7 @@ const optionsSchema = section({
   namespace: z.string().min(1).max(200).optional(),
   maxPayloadBytes: whole(1, 1024 * MIB).default(MIB),
   worker: workerSchema.prefault({}),
+  buckets: z.record(z.string().regex(NAME, NO_NAME), bucketSchema).default({}),
   targets: z.record(z.string(), z.unknown()).default({}),
 })
 
@@ -52,16 +55,18 @@ export function parseConfig(written: unknown, place: ConfigPlace): Config {
   const faults = [
     ...optionFaults,
     ...leaseFaultsOf(raw, [...definitions.map(describedCall), ...codes.map(codedCall)]),
+    ...bucketFaults(raw, [...definitions, ...codes.map(({ name, care }) => ({ name, ...care, isCode: true }))]),
     ...targets.flatMap((target) => target.faults),
   ]
   if (!parsed.success || faults.length > 0) throw configInvalid(faults, place.path)
-  const { store, namespace, maxPayloadBytes, worker } = parsed.data
+  const { store, namespace, maxPayloadBytes, worker, buckets } = parsed.data
   return Object.freeze({
     path: place.path,
     store: storeOf(store, place.baseDir),
     namespace: namespace ?? null,
     maxPayloadBytes,
     worker: Object.freeze(worker),
+    buckets: freezeDeeply(buckets),
     targets: freezeDeeply(Object.fromEntries(definitions.map((definition) => [definition.name, definition]))),
     // Schemas and functions are the user's own: nothing of them is frozen.
     codeTargets: Object.freeze(Object.fromEntries(codes.map((code) => [code.name, code]))),
@@ -80,6 +85,22 @@ function leaseFaultsOf(raw: unknown, calls: readonly TimedCall[]): Fault[] {
   const worker = workerSchema.safeParse(sectionOf(raw, 'worker'))
   return worker.success ? leaseFaults(worker.data.leaseMs, calls) : []
 }
+
+/** Names alone are judged here: the buckets' own faults are the options'. */
+function bucketFaults(raw: unknown, targets: readonly Bucketed[]): Fault[] {
+  const known = Object.keys(sectionOf(raw, 'buckets'))
+  return targets.flatMap(({ name, limits: { bucket }, rateLimit, isCode }) => {
+    const place = isCode ? `targets.${name}.policy` : `targets.${name}`
+    if (bucket === undefined && rateLimit?.scope === 'bucket')
+      return [{ path: `${place}.rateLimit.scope`, message: 'is bucket, and the target names none; add limits.bucket' }]
+    if (bucket === undefined || known.includes(bucket)) return []
+    const hint =
+      didYouMean(bucket, known) || (known.length === 0 ? '; there are none' : `; known are ${known.join(', ')}`)
+    return [{ path: `${place}.limits.bucket`, message: `buckets names no ${JSON.stringify(bucket)}${hint}` }]
+  })
+}
+
+type Bucketed = Pick<CareDefinition, 'limits' | 'rateLimit'> & { readonly name: string; readonly isCode?: boolean }
 
 function describedCall({ name, submit }: TargetDefinition): TimedCall {
   return { path: `targets.${name}.submit.timeoutMs`, timeoutMs: submit.timeoutMs }

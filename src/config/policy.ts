@@ -19,7 +19,8 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs, onDead } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs } = care
+  const { rateLimit, onDead } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -33,7 +34,14 @@ export function policyWith(
     keepPayloadMs: keepPayloadMs ?? null,
     limits,
     ordering: { onDead: onDead ?? 'block' },
+    ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
   }
+}
+
+/** Nothing where nothing is said, so that what is stored of a target in code stays as it was. */
+function waitPolicyOf({ maxWaitMs, scope }: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
+  if (maxWaitMs === undefined && scope === undefined) return {}
+  return { rateLimit: { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) } }
 }
 
 /** Changes with anything in the description: the first 16 hex characters of its SHA-256. */

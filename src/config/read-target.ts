@@ -10,7 +10,9 @@ import { careFaults, targetFaults } from './safety.ts'
 import type { TargetDefinition } from './target-definition.ts'
 import { readTarget } from './target-schema.ts'
 
-const TARGET_NAME = /^[A-Za-z0-9][\w.-]{0,99}$/
+/** Of targets and of buckets. */
+export const NAME = /^[A-Za-z0-9][\w.-]{0,99}$/
+export const NO_NAME = 'expected a name of letters, digits, ".", "_" and "-", at most 100, not beginning with a mark'
 
 /** One of `described` and `coded`, where its shape is right; what it says is to be used only without faults. */
 export interface ReadTarget {
@@ -24,10 +26,7 @@ export interface ReadTarget {
 export function checkTarget(name: string, raw: unknown): ReadTarget {
   const base = `targets.${name}`
   const nothing: ReadTarget = { name, described: null, coded: null, payload: null, faults: [] }
-  if (!TARGET_NAME.test(name)) {
-    const message = 'expected a name of letters, digits, ".", "_" and "-", at most 100, not beginning with a mark'
-    return { ...nothing, faults: [{ path: base, message }] }
-  }
+  if (!NAME.test(name)) return { ...nothing, faults: [{ path: base, message: NO_NAME }] }
   if (isUnmade(raw))
     return { ...nothing, faults: [{ path: base, message: 'has a function invoke: make it with defineTarget' }] }
   if (!isGiven(raw)) return { ...nothing, ...checkDescribed(name, raw) }

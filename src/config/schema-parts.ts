@@ -1,6 +1,8 @@
 // The kinds of values that a config is made of, as zod schemas whose messages are meant for people.
 import { z } from 'zod'
 import type { RateLimit } from '../core/policy.ts'
+import { WAIT_UNITS } from '../core/retry-after.ts'
+import { didYouMean } from '../core/suggest.ts'
 import { parseDuration } from './duration.ts'
 import { faultsOf, kindOf, unknownKeyHints } from './faults.ts'
 import type { TemplateValue } from './target-definition.ts'
@@ -96,6 +98,28 @@ export function method() {
 
 export function headerName() {
   return z.string().regex(HEADER_NAME, 'expected the name of an HTTP header')
+}
+
+/** `Retry-After`, or with the unit of its value: `X-Reset epoch-s`. */
+export function waitHeader() {
+  return convert((value) => {
+    const [name = '', unit, ...more] = typeof value === 'string' ? value.trim().split(/\s+/) : []
+    if (!HEADER_NAME.test(name) || more.length > 0) {
+      throw new Error(`expected a header's name, and its unit where it needs one, got ${kindOf(value)}`)
+    }
+    if (unit === undefined) return name
+    if (WAIT_UNITS.some((known) => known === unit)) return `${name} ${unit}`
+    throw new Error(`unknown unit ${unit}${didYouMean(unit, WAIT_UNITS) || `; known are ${WAIT_UNITS.join(', ')}`}`)
+  })
+}
+
+/** A header whose presence, or whose value, says that the limit spoke: `Retry-After`, `X-RateLimit-Remaining: 0`. */
+export function limitSign() {
+  return convert((value) => {
+    const [, name = ''] = /^([^:\s]+)(?::\s*\S.*)?$/.exec(typeof value === 'string' ? value.trim() : '') ?? []
+    if (HEADER_NAME.test(name)) return (value as string).trim()
+    throw new Error(`expected a header as in "Retry-After" or "X-RateLimit-Remaining: 0", got ${kindOf(value)}`)
+  })
 }
 
 /** Header name to template. */

@@ -1,7 +1,7 @@
 // A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
 import type { OutcomeKind } from '../core/outcome.ts'
-import type { Dedupe, FailedFirst, OnDead, RateLimit, RecoveryRung } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
 
 /** Text that may hold `{% ... %}`. */
 export type Template = string
@@ -100,7 +100,8 @@ export interface CareDefinition {
   readonly recovery: readonly RecoveryRung[]
   readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
   readonly deadlineMs: number
-  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  readonly limits: TargetLimits
+  readonly rateLimit?: TargetPolicy['rateLimit']
   readonly dedupe: Dedupe
   /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
   readonly keepPayloadMs?: number
@@ -122,7 +123,13 @@ export interface TargetDefinition extends CareDefinition {
   /** `exists.ours`. */
   readonly existsOurs: Template | null
   readonly lookup: LookupDefinition | null
-  readonly rateLimit: { readonly statuses: readonly number[]; readonly headers: readonly string[] }
+  readonly rateLimit: NonNullable<CareDefinition['rateLimit']> & {
+    readonly statuses: readonly number[]
+    /** Names with an optional unit. */
+    readonly headers: readonly string[]
+    /** `Name` or `Name: value`; not there: a status that refuses credentials is a limit where a wait is told. */
+    readonly signs?: readonly string[]
+  }
   readonly cancel: SideCallDefinition | null
   readonly status: StatusDefinition | null
 }

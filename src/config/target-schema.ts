@@ -11,18 +11,22 @@ import {
   lookupTimesOf,
   statusEveryField,
   timeoutField,
+  waitFields,
+  waitOf,
 } from './care-schema.ts'
 import {
   convert,
   duration,
   headerName,
   headers,
+  limitSign,
   method,
   section,
   statuses,
   template,
   templateOf,
   templateValue,
+  waitHeader,
   whole,
 } from './schema-parts.ts'
 import type {
@@ -99,7 +103,9 @@ const targetSchema = section({
   lookup: lookupSchema.optional(),
   rateLimit: section({
     statuses: statuses().default([429]),
-    headers: z.array(z.string().min(1)).default(['Retry-After']),
+    headers: z.array(waitHeader()).default(['Retry-After']),
+    signs: z.array(limitSign()).min(1).optional(),
+    ...waitFields,
   }).prefault({}),
   cancel: cancelSchema.optional(),
   status: statusSchema.optional(),
@@ -139,7 +145,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     retry,
     deadlineMs,
     limits,
-    rateLimit,
+    rateLimit: rateLimitOf(rateLimit),
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
@@ -147,6 +153,10 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     ...(written.ordering.onDead === undefined ? {} : { onDead: written.ordering.onDead }),
     account: written.account ?? null,
   }
+}
+
+function rateLimitOf({ statuses, headers, signs, ...wait }: WrittenTarget['rateLimit']): TargetDefinition['rateLimit'] {
+  return { statuses, headers, ...(signs !== undefined && { signs }), ...waitOf(wait) }
 }
 
 /** A stale keep-alive socket makes doubt: where nothing can settle that cheaply, each submit dials. */

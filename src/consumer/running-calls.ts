@@ -7,6 +7,7 @@ import { makeAttempt } from './attempt.ts'
 import { type CallAbort, createCallAbort } from './call-abort.ts'
 import type { Counting } from './counters.ts'
 import { firstRenewalMs, type HeldLease, holdLease } from './lease.ts'
+import type { Slots } from './slots.ts'
 
 export interface RunningCalls {
   readonly size: number
@@ -34,10 +35,11 @@ export function createRunningCalls(options: {
   readonly clock: Clock
   readonly leaseMs: number
   readonly counters: Counting
+  readonly slots: Slots
   /** Told of each answer, late ones included. */
   readonly onResult: (result: AttemptResult) => void
 }): RunningCalls {
-  const { registry, clock, leaseMs, counters, onResult } = options
+  const { registry, clock, leaseMs, counters, slots, onResult } = options
   const running = new Map<string, RunningCall>()
   /** When they were all looked at, and how long after it no renewal is due. */
   let lookedAt = instantOf(clock)
@@ -60,12 +62,14 @@ export function createRunningCalls(options: {
     const timeoutMs = target?.policy.timeoutMs ?? 0
     const lease = holdLease({ clock, grantedAt, leaseMs, timeoutMs, writeWithinMs: call.writeWithinMs })
     const abort = createCallAbort()
+    const slot = slots.take(call.target)
     const key = keyOf(call)
     running.set(key, { call, lease, abort })
     quietMs = Math.min(quietMs, firstRenewalMs(leaseMs, timeoutMs) - Math.max(0, longestSince(grantedAt, lookedAt)))
     const context = { target, lease, signal: abort.signal, wallNow: () => clock.wallNow(), onLate: onResult }
     void makeAttempt(call, context).then((result) => {
       running.delete(key)
+      slots.release(slot)
       if (lease.wasRefused) counters.callsKeptBack++
       onResult(result)
     })

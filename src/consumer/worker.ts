@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import type { Buckets, Limits } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
@@ -19,6 +20,7 @@ import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
 import { createRunningCalls } from './running-calls.ts'
+import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
 import { createTrouble } from './trouble.ts'
@@ -30,7 +32,14 @@ export interface WorkerOptions {
   /** Names of the targets that it serves. */
   readonly serves: readonly string[]
   /** What its attempts freeze, kept so that their doubt can be settled by it. */
-  readonly descriptions: readonly { readonly name: string; readonly version: string; readonly description: string }[]
+  readonly descriptions: readonly {
+    readonly name: string
+    readonly version: string
+    readonly description: string
+    readonly bucket: string | undefined
+  }[]
+  /** Sizes of the buckets that targets share. */
+  readonly buckets: Buckets
   readonly prepare: (request: Claimable) => Preparation
   /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
   readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
@@ -96,14 +105,17 @@ function createLoop(options: WorkerOptions) {
     const policy = policyOf(name)
     return policy === undefined ? [] : [{ name, policy }]
   })
-  const limitedTargets = claimTargets.filter(
-    ({ policy: { limits } }) => limits.concurrency !== null || limits.rate !== null,
-  )
+  const limitedTargets = claimTargets.flatMap(({ name, policy: { limits } }) => {
+    const shared = limits.bucket === undefined ? undefined : options.buckets[limits.bucket]
+    const atOnce = Math.min(questionsAtOnce(limits), questionsAtOnce(shared ?? limits))
+    return atOnce === Number.POSITIVE_INFINITY ? [] : [{ name, atOnce }]
+  })
   const wake = createWake(clock)
   const pace = createPace(clock)
   const checks = createChecks({ clock, log, limit: checksAtOnce, leaseMs, onNews: () => wake.signal() })
   const counters = createCounters()
-  const running = createRunningCalls({ registry, clock, leaseMs, counters, onResult: keepAnswer })
+  const slots = createSlots(clock, concurrency)
+  const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
   const tally = createTally(log, counters)
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
@@ -174,18 +186,14 @@ function createLoop(options: WorkerOptions) {
     wake.signal()
   }
 
-  function freeSlots(): number {
-    return concurrency - running.size
-  }
-
   /** For verdicts that lead to a call; null: the worker is stopping. */
   function callSlots(): number | null {
-    return stopping === null ? freeSlots() : null
+    return stopping === null ? slots.free() : null
   }
 
   /** Questions take the slots that calls leave free, and no call waits for one. */
   function checksAtOnce(): number {
-    return Math.max(Math.min(CHECKS_BESIDE_CALLS, concurrency), freeSlots())
+    return Math.max(Math.min(CHECKS_BESIDE_CALLS, concurrency), slots.free())
   }
 
   function freeChecks(): number {
@@ -193,7 +201,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function isFull(): boolean {
-    return freeSlots() <= 0 && freeChecks() <= 0
+    return slots.free() <= 0 && freeChecks() <= 0
   }
 
   /**
@@ -201,14 +209,7 @@ function createLoop(options: WorkerOptions) {
    * there are at most as many at once as calls, and few where there is a rate.
    */
   function roomForChecks(): ReadonlyMap<string, number> {
-    const room = limitedTargets.map(({ name, policy: { limits } }): [string, number] => {
-      const bound = Math.min(
-        limits.concurrency ?? Number.POSITIVE_INFINITY,
-        limits.rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
-      )
-      return [name, Math.max(0, bound - checks.openTo(name))]
-    })
-    return new Map(room)
+    return new Map(limitedTargets.map(({ name, atOnce }) => [name, Math.max(0, atOnce - checks.openTo(name))]))
   }
 
   /** What was answered goes first where the store may not take both; with nothing to settle, a claim is what shows that it can. */
@@ -220,7 +221,7 @@ function createLoop(options: WorkerOptions) {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
     if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
     if (!takesWork() || isFull()) return false
-    if (mayHaveReady && freeSlots() > 0) return true
+    if (mayHaveReady && slots.free() > 0) return true
     return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
   }
 
@@ -234,7 +235,7 @@ function createLoop(options: WorkerOptions) {
   async function rest(): Promise<void> {
     const lookMs = pace.nextLookMs()
     const untilDue = nextDueAt === null || !takesWork() ? lookMs : nextDueAt - clock.wallNow()
-    const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs()))
+    const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs(), slots.nextFreeInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
     if (!takesWork() || isFull()) return
@@ -323,7 +324,7 @@ function createLoop(options: WorkerOptions) {
     const results = answers.waiting.slice(0, MOST_A_TURN)
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
-    const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, freeSlots())) : 0
+    const claimSlots = takesWork() && options.claimsReady ? Math.min(MOST_A_TURN, Math.max(0, slots.free())) : 0
     const answered = findings.reconciliations.length + findings.trackings.length
     // What this turn records no longer takes a slot, and as many will be answered until the next: those stand in line.
     const checkSlots = freeChecks() + answered + Math.min(answered, CHECKS_IN_LINE)
@@ -344,6 +345,8 @@ function createLoop(options: WorkerOptions) {
       claim: {
         slots: claimSlots,
         targets: claimTargets,
+        standingOf: slots.standingOf,
+        buckets: options.buckets,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
@@ -384,6 +387,13 @@ function createLoop(options: WorkerOptions) {
   }
 
   return { run, stop, report: tally.report, counters: () => ({ ...counters }) }
+}
+
+function questionsAtOnce({ concurrency, rate }: Limits): number {
+  return Math.min(
+    concurrency ?? Number.POSITIVE_INFINITY,
+    rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
+  )
 }
 
 /** A turn settles its answers in their order. */

@@ -34,6 +34,8 @@ export type Outcome =
       readonly refund: boolean
       readonly written: boolean
       readonly retryAfterMs: number | null
+      /** The API's limit refused it and told how long to wait, in this header and value: that is for all calls of the target. */
+      readonly limitedBy?: string
       readonly evidence: Evidence
     }
   | { readonly kind: 'rejected'; readonly evidence: Evidence }

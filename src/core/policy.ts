@@ -52,8 +52,41 @@ export interface TargetPolicy {
   readonly dedupe: Dedupe
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
-  readonly limits: { readonly concurrency: number | null; readonly rate: RateLimit | null }
+  readonly limits: TargetLimits
   readonly ordering: { readonly onDead: OnDead }
+  /** Not there: its defaults. */
+  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope }
+}
+
+export interface Limits {
+  readonly concurrency: number | null
+  readonly rate: RateLimit | null
+}
+
+export interface TargetLimits extends Limits {
+  /** Name of a bucket that it shares with others, beside its own limits. */
+  readonly bucket?: string
+}
+
+/** Sizes of shared buckets, by name. */
+export type Buckets = Readonly<Record<string, Limits>>
+
+/** Whom a wait that the API told stops: the target alone, or all that share its bucket. */
+export type WaitScope = 'target' | 'bucket'
+
+/** The bucket where there is one, unless the target says otherwise. */
+export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy): { scope: WaitScope; name: string } {
+  const { bucket } = limits
+  return bucket === undefined || rateLimit?.scope === 'target'
+    ? { scope: 'target', name: target }
+    : { scope: 'bucket', name: bucket }
+}
+
+const MAX_WAIT_MS = 3_600_000
+
+/** A request that is told to wait for longer is parked. */
+export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
+  return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
 }
 
 export interface RateLimit {

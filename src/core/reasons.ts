@@ -20,6 +20,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   recovery_failed: 'looking into it failed',
   target_paused: 'its target is paused',
   ordering: 'another of its ordering key goes first',
+  told_to_wait: 'the API told its target to wait',
   // held
   opaque: 'the API can be asked nothing, and nothing can be repeated safely',
   unproven: 'no rung of the ladder could settle it',
@@ -53,6 +54,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   render_failed: 'the payload does not fit the description of its target',
   abandoned: 'a person gave it up, in doubt',
   not_executed: 'the call surely had no effect',
+  parked: 'the API told it to wait for longer than rateLimit.maxWaitMs; it goes on by itself when it is due',
   blocked: 'the API refused the credentials',
   retried: 'a person queued it again',
   resolved_not_executed: 'a person said that it did not happen',

@@ -3,12 +3,19 @@
 
 export type HeaderMap = Readonly<Record<string, string>>
 
-export const LONGEST_TOLD_WAIT_MS = 24 * 3_600_000
+/** An API's longest quotas are of a month: what is longer than that is a mistake of somebody's unit, and no wait. */
+export const LONGEST_TOLD_WAIT_MS = 31 * 86_400_000
+
+/** A wait, and the header that told it as people can find it again: `retry-after: 900`. */
+export interface ToldWait {
+  readonly ms: number
+  readonly by: string
+}
 
 /** The grammar has whole seconds only; decimals are seen in the wild and rounded up. */
 const NUMBER = /^\d+(?:\.\d+)?$/
-const GO_DURATION = /^(?:\d+(?:\.\d+)?(?:ms|h|m|s))+$/
-const GO_PART = /(\d+(?:\.\d+)?)(ms|h|m|s)/g
+const DURATION = /^(?:\d+(?:\.\d+)?(?:ms|h|m|s))+$/
+const DURATION_PART = /(\d+(?:\.\d+)?)(ms|h|m|s)/g
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})$/
 const DAYS = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
 const MONTHS = '(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)'
@@ -17,50 +24,68 @@ const RFC_850 = /^(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, \d{2}-[A-Z][a-z]{2
 const ASCTIME = new RegExp(`^${DAYS} ${MONTHS} [ \\d]\\d \\d{2}:\\d{2}:\\d{2} \\d{4}$`)
 const MS_PER: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
-/** What a configured header's number means; without one it is told from the value. */
-const UNITS: Readonly<Record<string, (value: number, now: number) => number>> = {
-  s: (value) => Math.ceil(value) * 1000,
-  ms: (value) => Math.ceil(value),
-  'epoch-s': (value, now) => value * 1000 - now,
-  'epoch-ms': (value, now) => value - now,
+export const WAIT_UNITS = ['s', 'ms', 'epoch-s', 'epoch-ms', 'http-date', 'rfc3339', 'duration'] as const
+type WaitUnit = (typeof WAIT_UNITS)[number]
+type Reader = (value: string, now: number) => number
+
+/** What a configured header's value means; without one of these its own form tells. A value of another form tells nothing. */
+const UNITS: Readonly<Record<WaitUnit, Reader>> = {
+  s: (value, now) => numeric(value, now, 's'),
+  ms: (value, now) => numeric(value, now, 'ms'),
+  'epoch-s': (value, now) => numeric(value, now, 'epoch-s'),
+  'epoch-ms': (value, now) => numeric(value, now, 'epoch-ms'),
+  'http-date': (value, now) => httpDate(value) - now,
+  rfc3339: (value, now) => rfc3339(value) - now,
+  duration: (value) => durationMs(value),
+}
+
+/** Deltas in seconds are whole in the grammar, so that decimals are rounded up. */
+const NUMBERS = {
+  s: (value: number) => Math.ceil(value) * 1000,
+  ms: (value: number) => value,
+  'epoch-s': (value: number, now: number) => value * 1000 - now,
+  'epoch-ms': (value: number, now: number) => value - now,
 }
 
 /**
  * @param now wall clock, for answers that carry no Date of their own.
- * @returns milliseconds from now within [0, 24 h]; null where `Retry-After` is absent or no delay or HTTP-date.
+ * @returns milliseconds from now; null where `Retry-After` is absent, no delay or HTTP-date, or longer than a month.
  */
 export function retryAfterMs(headers: HeaderMap, now: number): number | null {
   const value = headers['retry-after']?.trim()
   if (!value) return null
-  if (NUMBER.test(value)) return bounded(Math.ceil(Number(value)) * 1000)
-  const at = httpDate(value)
-  return Number.isNaN(at) ? null : bounded(at - serverNow(headers, now))
+  return bounded(NUMBER.test(value) ? numeric(value, 0, 's') : httpDate(value) - serverNow(headers, now))
 }
 
 /**
- * The wait that a rate-limited answer tells: of the headers named, in order, then of the `RateLimit` family.
- * @param names header names, each with an optional unit after a space: `X-Reset epoch-s` (s, ms, epoch-s, epoch-ms).
+ * The wait that a rate-limited answer tells: of the headers named, in order, then of `Retry-After` and the `RateLimit` family.
+ * @param names header names, each with an optional unit after a space: `X-Reset epoch-s` (`WAIT_UNITS`).
  */
-export function limitedWaitMs(headers: HeaderMap, names: readonly string[], now: number): number | null {
+export function limitedWait(headers: HeaderMap, names: readonly string[], now: number): ToldWait | null {
   for (const entry of names) {
-    const wait = namedWaitMs(headers, entry, now)
+    const wait = namedWait(headers, entry, now)
     if (wait !== null) return wait
   }
-  return retryAfterMs(headers, now) ?? rateLimitMs(headers, now)
+  return toldBy(headers, 'retry-after', retryAfterMs(headers, now)) ?? rateLimitWait(headers, now)
+}
+
+export function limitedWaitMs(headers: HeaderMap, names: readonly string[], now: number): number | null {
+  return limitedWait(headers, names, now)?.ms ?? null
 }
 
 /**
  * `RateLimit: "default";r=0;t=30` (draft 8 and later), `limit=10, remaining=0, reset=30` (draft 7),
  * `RateLimit-Remaining` with `-Reset` (draft 6) and its `X-` forms. Only "nothing left" asks for a wait.
  */
-export function rateLimitMs(headers: HeaderMap, now: number): number | null {
+export function rateLimitWait(headers: HeaderMap, now: number): ToldWait | null {
   const structured = headers.ratelimit
-  if (structured !== undefined) return structuredWaitMs(structured)
+  if (structured !== undefined) return toldBy(headers, 'ratelimit', structuredWaitMs(structured))
   for (const prefix of ['ratelimit-', 'x-ratelimit-', 'x-rate-limit-']) {
     const remaining = headers[`${prefix}remaining`]?.trim()
-    const reset = headers[`${prefix}reset`]?.trim()
+    const name = `${prefix}reset`
+    const reset = headers[name]?.trim()
     if (remaining === undefined || reset === undefined || !NUMBER.test(remaining)) continue
-    return Number(remaining) > 0 ? null : guessedWaitMs(reset, headers, now)
+    return Number(remaining) > 0 ? null : toldBy(headers, name, guessedWaitMs(reset, serverNow(headers, now)))
   }
   return null
 }
@@ -71,36 +96,50 @@ export function httpDate(value: string): number {
   return ASCTIME.test(value) ? Date.parse(`${value.replace(/ {2}/, ' 0')} GMT`) : Number.NaN
 }
 
-function namedWaitMs(headers: HeaderMap, entry: string, now: number): number | null {
+function toldBy(headers: HeaderMap, name: string, ms: number | null): ToldWait | null {
+  return ms === null ? null : { ms, by: `${name}: ${headers[name]?.trim()}` }
+}
+
+function namedWait(headers: HeaderMap, entry: string, now: number): ToldWait | null {
   const [name = '', unit] = entry.trim().toLowerCase().split(/\s+/)
-  if (unit === undefined && name === 'retry-after') return retryAfterMs(headers, now)
+  if (unit === undefined && name === 'retry-after') return toldBy(headers, name, retryAfterMs(headers, now))
   const value = headers[name]?.trim()
   if (!value || somethingLeft(headers, name)) return null
-  const toMs = UNITS[unit ?? (name.endsWith('-ms') ? 'ms' : '')]
-  if (toMs === undefined) return guessedWaitMs(value, headers, now)
-  return NUMBER.test(value) ? bounded(toMs(Number(value), serverNow(headers, now))) : null
+  const read = UNITS[(unit ?? (name.endsWith('-ms') ? 'ms' : '')) as WaitUnit] as Reader | undefined
+  const at = serverNow(headers, now)
+  return toldBy(headers, name, read === undefined ? guessedWaitMs(value, at) : bounded(read(value, at)))
 }
 
 /** A reset that stands beside a remainder is only a wait when nothing is left. */
 function somethingLeft(headers: HeaderMap, name: string): boolean {
-  if (!name.endsWith('reset')) return false
-  const remaining = headers[name.replace(/reset$/, 'remaining')]?.trim()
+  if (!name.includes('reset')) return false
+  const remaining = headers[name.replace('reset', 'remaining')]?.trim()
   return remaining !== undefined && NUMBER.test(remaining) && Number(remaining) > 0
 }
 
-function guessedWaitMs(value: string, headers: HeaderMap, now: number): number | null {
+/** No delta is of thirty years, so that such a number is an instant. */
+function guessedWaitMs(value: string, now: number): number | null {
   if (NUMBER.test(value)) {
     const number = Number(value)
-    const unit = number > 1e12 ? 'epoch-ms' : number > 1e9 ? 'epoch-s' : 's'
-    return bounded(UNITS[unit]?.(number, serverNow(headers, now)) ?? Number.NaN)
+    return bounded(numeric(value, now, number > 1e12 ? 'epoch-ms' : number > 1e9 ? 'epoch-s' : 's'))
   }
-  if (GO_DURATION.test(value)) {
-    let ms = 0
-    for (const [, count, unit] of value.matchAll(GO_PART)) ms += Number(count) * (MS_PER[unit ?? ''] ?? 0)
-    return bounded(Math.ceil(ms))
-  }
-  const at = RFC_3339.test(value) ? Date.parse(value) : httpDate(value)
-  return bounded(at - serverNow(headers, now))
+  if (DURATION.test(value)) return bounded(durationMs(value))
+  return bounded((RFC_3339.test(value) ? rfc3339(value) : httpDate(value)) - now)
+}
+
+function numeric(value: string, now: number, unit: keyof typeof NUMBERS): number {
+  return NUMBER.test(value) ? NUMBERS[unit](Number(value), now) : Number.NaN
+}
+
+function rfc3339(value: string): number {
+  return RFC_3339.test(value) ? Date.parse(value) : Number.NaN
+}
+
+function durationMs(value: string): number {
+  if (!DURATION.test(value)) return Number.NaN
+  let ms = 0
+  for (const [, count, unit] of value.matchAll(DURATION_PART)) ms += Number(count) * (MS_PER[unit ?? ''] ?? 0)
+  return ms
 }
 
 function structuredWaitMs(value: string): number | null {
@@ -126,5 +165,5 @@ function serverNow(headers: HeaderMap, now: number): number {
 }
 
 function bounded(ms: number): number | null {
-  return Number.isNaN(ms) ? null : Math.min(Math.max(ms, 0), LONGEST_TOLD_WAIT_MS)
+  return Number.isNaN(ms) || ms > LONGEST_TOLD_WAIT_MS ? null : Math.max(0, Math.ceil(ms))
 }

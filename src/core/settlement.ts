@@ -2,7 +2,7 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import { type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
+import { maxWaitMsOf, type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
 import { windowClosesAt } from './windows.ts'
 
@@ -295,7 +295,7 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
     return settleOn({ ...row, olderAnswer: null }, row.olderAnswer, context, 'older_attempt')
   if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
   // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
-  if (row.executed) return doubt(row, result, context, 'executed_without_id')
+  if (row.executed) return refunded(row, result, doubt(row, result, context, 'executed_without_id'))
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
   if (outcome.kind === 'rejected')
     return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
@@ -305,9 +305,11 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
 /** Sticky doubt: this attempt had no effect, but an earlier one still may have had. */
 function backToDoubt(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   if (result.outcome.kind === 'rejected') return hold(row, result, 'rejected_in_doubt')
-  const back = doubt(row, result, context, `${result.outcome.kind}_in_doubt`)
-  const replays = isRefunded(result.outcome) ? Math.max(0, row.replays - 1) : row.replays
-  return { ...back, patch: { ...back.patch, replays } }
+  return refunded(row, result, doubt(row, result, context, `${result.outcome.kind}_in_doubt`))
+}
+
+function refunded(row: TaskState, { outcome }: AttemptResult, back: Transition): Transition {
+  return isRefunded(outcome) ? { ...back, patch: { ...back.patch, replays: Math.max(0, row.replays - 1) } } : back
 }
 
 function requeue(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
@@ -331,7 +333,7 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
       endedAt: null,
       unknownSince: null,
       nextCheckAt: null,
-      reason: outcome.kind,
+      reason: isParked(outcome, context.policy) ? 'parked' : outcome.kind,
       evidence,
     },
     dueAt: context.now + waitMs,
@@ -340,6 +342,11 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
     raiseGeneration: isWritten && context.policy.key?.failedFirst === 'replayed',
     event: isSameAgain ? null : { kind: outcome.kind, reason: evidence.rule ?? null, detail: { evidence, waitMs } },
   })
+}
+
+/** Told to wait for longer than its target lets a request wait unseen. */
+function isParked(outcome: Outcome, policy: TargetPolicy): boolean {
+  return (toldWaitMs(outcome) ?? 0) > maxWaitMsOf(policy)
 }
 
 /** The attempt burned no budget: it was never written, limited by the API, or refused for the target's sake. */

@@ -6,6 +6,7 @@ import type { WindowClock } from '../core/windows.ts'
 import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { Investigation } from '../store/turn.ts'
+import type { TargetStatus } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 import type { LadderStep, ReconcileRequest } from './reconcile.ts'
@@ -62,14 +63,22 @@ export async function* dryRun(options: DryRunOptions): AsyncGenerator<DryRunLine
     const page = await options.store.inDoubt(afterId, PAGE)
     for (const investigation of page) {
       afterId = investigation.row.requestId
-      const paused = targets[investigation.row.target]?.paused ?? false
-      yield await explain(investigation, paused, options)
+      yield await explain(investigation, pauseOf(targets[investigation.row.target]), options)
     }
     if (page.length < PAGE) return
   }
 }
 
-async function explain(investigation: Investigation, paused: boolean, options: DryRunOptions): Promise<DryRunLine> {
+function pauseOf(target: TargetStatus | undefined): Paused {
+  const { paused = false, waits = [] } = target ?? {}
+  return { paused, waitsUntil: Math.max(0, ...waits.map(({ until }) => until)) }
+}
+
+async function explain(
+  investigation: Investigation,
+  { paused, waitsUntil }: Paused,
+  options: DryRunOptions,
+): Promise<DryRunLine> {
   const { registry, now, isAccountUnknown } = options
   const { requestId, target, state, attempt, unknownSince, leaseOwner, leaseUntil, nextCheckAt } = investigation.row
   const policy = policyOfDoubt(registry, investigation)
@@ -94,15 +103,11 @@ async function explain(investigation: Investigation, paused: boolean, options: D
   const asked = { isDryRun: true, isAccountUnknown: isUnsure, onStep: (step: LadderStep) => steps.push(step) }
   const looked = { ...investigation, row: asExpired(investigation.row, now()) }
   const verdict = await checked(looked, await options.reconcile(looked, asked), options)
+  const mayCallAt = waitsUntil > now() ? waitsUntil : null
   const ahead = isCall(verdict) ? await aheadOf(requestId, options) : null
-  const context = {
-    investigation,
-    presentVersion: present.version,
-    paused,
-    ahead,
-    isUnsure,
-    closesAt: line.windowClosesAt,
-  }
+  const { version: presentVersion } = present
+  const waits = { paused, mayCallAt, ahead }
+  const context = { investigation, presentVersion, ...waits, isUnsure, closesAt: line.windowClosesAt }
   return {
     ...line,
     would: verdict.kind,
@@ -153,12 +158,20 @@ function rungOf(verdict: ReconciliationVerdict, steps: readonly LadderStep[]): D
   return steps.at(-1)?.rung ?? (verdict.kind === 'canceled' ? 'cancel' : null)
 }
 
+interface Paused {
+  readonly paused: boolean
+  /** 0 where the API told no wait. */
+  readonly waitsUntil: number
+}
+
 interface Told {
   readonly investigation: Investigation
   readonly presentVersion: string
   readonly paused: boolean
   /** The request of its ordering key that goes first. */
   readonly ahead: number | null
+  /** Not earlier, as the API told; null: now. */
+  readonly mayCallAt: number | null
   readonly isUnsure: boolean
   readonly closesAt: number | null
 }
@@ -189,6 +202,7 @@ function saysOf(verdict: ReconciliationVerdict, told: Told): string {
   const notes = [
     calls && told.paused ? 'once its target is resumed' : '',
     told.ahead === null ? '' : `once request ${told.ahead} of its ordering key has settled`,
+    calls && told.mayCallAt !== null ? `not before ${new Date(told.mayCallAt).toISOString()}, as the API told` : '',
     told.isUnsure && calls ? 'if the account is still the same: its credentials are not set here' : '',
     isOlder(told) && !isMissing(verdict) ? 'by the description of its call: the config has changed since' : '',
   ].filter((note) => note !== '')

@@ -5,7 +5,7 @@ import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { replayWindow, type WindowClock } from '../core/windows.ts'
-import type { BlockedBy, RequestDetail, StoredRequest } from '../store/views.ts'
+import type { BlockedBy, RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 
@@ -49,7 +49,7 @@ export function createOutlook({ registry, now, steady }: OutlookOptions) {
   function outlookOf(detail: RequestDetail, description: string | null, clock: WindowClock): Outlook {
     const { state, target, taskState: row } = detail
     const isKnown = registry.get(target) !== undefined
-    if (state === 'ready' || state === 'scheduled') return queued(detail, isKnown)
+    if (state === 'ready' || state === 'scheduled') return queued(detail, isKnown, clock.wall)
     if (row === null || (state !== 'invoking' && state !== 'unknown')) return settled(detail)
     if (!isKnown)
       return told('person', 'word', null, `the config names no target "${target}": put it back, or resolve the request`)
@@ -61,7 +61,8 @@ function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: 
   return { by, step, at, why, windowClosesAt: null, deadlineAt: null }
 }
 
-function queued({ target, pause, dueAt, state, blockedBy }: RequestDetail, isKnown: boolean): Outlook {
+function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
+  const { target, pause, waits, dueAt, state, reason, blockedBy } = detail
   if (!isKnown)
     return told('person', 'word', null, `the config names no target "${target}": put it back, or cancel the request`)
   if (pause !== null) {
@@ -69,7 +70,11 @@ function queued({ target, pause, dueAt, state, blockedBy }: RequestDetail, isKno
     return told('person', 'resume', null, `its target is paused by ${pause.by ?? 'nobody known'}${why}`)
   }
   if (blockedBy !== null) return turn(blockedBy, state === 'scheduled' ? dueAt : null)
-  if (state === 'scheduled') return told('worker', 'call', dueAt, 'it is called when it is due')
+  const wait = lastWait(waits, now)
+  if (wait !== null && wait.until > (dueAt ?? 0))
+    return told('worker', 'call', wait.until, `the API told its ${wait.scope} to wait (${wait.toldBy})`)
+  if (state === 'scheduled')
+    return told('worker', 'call', dueAt, reason === 'parked' ? sayReason(reason) : 'it is called when it is due')
   return told('worker', 'call', null, 'it is called by the next worker that has a free slot')
 }
 
@@ -78,6 +83,14 @@ function turn({ requestId, state, reason }: BlockedBy, dueAt: number | null): Ou
   const by = state === 'held' || state === 'dead' ? 'person' : 'worker'
   const why = reason === null ? '' : `: ${sayReason(reason)}`
   return told(by, 'turn', dueAt, `request ${requestId} of its ordering key goes first; it is ${state}${why}`)
+}
+
+function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
+  const lasting = waits.filter(({ until }) => until > now)
+  return lasting.reduce<TimedPause | null>(
+    (last, wait) => (last !== null && last.until >= wait.until ? last : wait),
+    null,
+  )
 }
 
 function settled({ state, reason, taskState }: RequestDetail): Outlook {
@@ -107,12 +120,14 @@ function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, cl
   const { step, at, why } = firstRung(row, policy, clock)
   const paused =
     detail.pause !== null && step === 'replay' ? '; its target is paused, so it waits for "onceish resume"' : ''
+  const wait = step === 'replay' ? lastWait(detail.waits, clock.wall) : null
+  const waits = wait === null ? '' : `; the API told its ${wait.scope} to wait (${wait.toldBy})`
   const ahead = detail.blockedBy?.requestId
   const inLine =
     ahead !== undefined && step === 'replay' ? `; request ${ahead} of its ordering key goes first, so it waits` : ''
   const because = row.reason === null ? '' : `${sayReason(row.reason)}; `
-  const until = latest(row.nextCheckAt, at)
-  return { ...told('worker', step, until, `${because}${why}${paused}${inLine}`), ...times }
+  const until = latest(latest(row.nextCheckAt, at), wait?.until ?? null)
+  return { ...told('worker', step, until, `${because}${why}${paused}${waits}${inLine}`), ...times }
 }
 
 function latest(one: number | null, other: number | null): number | null {

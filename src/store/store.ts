@@ -136,7 +136,7 @@ export interface Store {
   /** Calls `wake` when this process asks for a commit that makes work: a turn that is asked for from then on comes after it. */
   onWork(wake: () => void): () => void
   saveDescriptions(
-    targets: readonly { name: string; version: string; description: string }[],
+    targets: readonly { name: string; version: string; description: string; bucket?: string | undefined }[],
     now: number,
   ): Promise<void>
   /** Ends the leases of investigations and trackings that this worker life will not finish. */

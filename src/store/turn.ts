@@ -1,6 +1,6 @@
 // What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
 import type { SteadyTime } from '../core/clock.ts'
-import type { TargetPolicy } from '../core/policy.ts'
+import type { Buckets, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -71,6 +71,14 @@ export interface Investigation extends TrackedTask {
   readonly prepared: PreparedCall | null
 }
 
+/** What one target has of a worker's slots. */
+export interface Standing {
+  /** How many more calls of it may begin. */
+  readonly room: number
+  /** Rises with each call that began, over all targets: who waited longest has the lowest. */
+  readonly lastTaken: number
+}
+
 export interface TurnInput {
   /** Wall clock, asked once, inside the transaction: waiting for the lock is no part of anybody's lease. */
   readonly now: () => number
@@ -85,6 +93,10 @@ export interface TurnInput {
   readonly claim: {
     readonly slots: number
     readonly targets: readonly ClaimTarget[]
+    /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
+    readonly standingOf?: (target: string) => Standing
+    /** Sizes of the buckets that targets share; of one that is not named here, none. */
+    readonly buckets?: Buckets
     readonly prepare: (request: Claimable) => Preparation
   }
   /** Rows to look into: doubt first, then submitted tasks that are tracked. */

@@ -1,6 +1,6 @@
 // What people are shown of a store, and what they say to it.
 import type { Evidence } from '../core/outcome.ts'
-import type { Dedupe } from '../core/policy.ts'
+import type { Dedupe, WaitScope } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { RequestState, TaskState } from '../core/task-state.ts'
 import type { TimeLineEntry } from './time-line.ts'
@@ -109,8 +109,10 @@ export interface RequestDetail extends RequestView {
   readonly orphans: readonly OrphanView[]
   /** Its place among those of its ordering key; null where it waits for none and none waits for it. */
   readonly line: PlaceInLine | null
-  /** Of its target; null where it is open. */
+  /** Of its target, by a person or for its credentials; null where there is none. */
   readonly pause: Pause | null
+  /** Of its target and of the bucket that it shares. */
+  readonly waits: readonly TimedPause[]
 }
 
 /** Where a request stands among those of its ordering key. */
@@ -135,6 +137,27 @@ export interface Pause {
   readonly at: number
   readonly by: string | null
   readonly reason: string | null
+}
+
+/**
+ * A pause that ends by itself: the API told to wait. It is for all workers; after it calls begin again, few at first. Instants are
+ * UTC epoch ms.
+ */
+export interface TimedPause {
+  /** Whom it stops: a target, or all that share a bucket. */
+  readonly scope: WaitScope
+  readonly name: string
+  /** `told_to_wait`. */
+  readonly cause: string
+  /** The header and its value: `retry-after: 900`. */
+  readonly toldBy: string
+  readonly since: number
+  /** No call begins earlier. */
+  readonly until: number
+  /** From here on the limits alone hold. */
+  readonly rampUntil: number
+  /** Calls that have begun since `until`. */
+  readonly begun: number
 }
 
 /** A task that an API made beyond the one that its request was settled on. */
@@ -175,6 +198,12 @@ export interface TargetStatus {
   readonly pauseReason: string | null
   /** Requests behind one of their ordering key that is in doubt, held or dead; each counts among `states` as well. */
   readonly blocked: number
+  /** Its own, and those of the bucket that it shares. */
+  readonly waits: readonly TimedPause[]
+  /** Requests that were told to wait for longer than `rateLimit.maxWaitMs`; they go on by themselves. */
+  readonly parked: number
+  /** When the first of them goes on; epoch ms. */
+  readonly parkedUntil: number | null
 }
 
 /** The whole store in numbers. */

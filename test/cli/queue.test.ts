@@ -63,7 +63,8 @@ describe('status', () => {
     const db = new Database(database)
     db.exec(`UPDATE ready SET target = 'gone'; UPDATE requests SET target = 'gone' WHERE request_id = 1`)
     db.close()
-    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 }
+    const told = { waits: [], parked: 0, parkedUntil: null, blocked: 0 }
+    const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...told }
     expect(await json(['status'])).toEqual({
       states: { ready: 1, canceled: 1 },
       targets: {
@@ -76,7 +77,7 @@ describe('status', () => {
           pausedAt: expect.any(Number),
           pausedBy: expect.stringMatching(/^cli:/),
           pauseReason: 'maintenance',
-          blocked: 0,
+          ...told,
         },
         gone: { ...open, states: { ready: 1 } },
       },

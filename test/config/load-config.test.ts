@@ -137,6 +137,7 @@ describe('reading it', () => {
     const path = write('onceish.config.yaml', '')
     expect(await loadConfig({ cwd })).toEqual({
       path,
+      buckets: {},
       codeTargets: {},
       payloads: {},
       store: join(cwd, 'onceish.db'),

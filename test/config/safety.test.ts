@@ -247,6 +247,15 @@ describe('shape', () => {
     ['retry.maxAttempts', /at least 1, got 0/, { ...OPAQUE, retry: { maxAttempts: 0 } }],
     ['limits.rate', /expected a rate as in "10\/s"/, { ...OPAQUE, limits: { rate: '10 per s' } }],
     ['limits.rate', /per: is required/, { ...OPAQUE, limits: { rate: { count: 1 } } }],
+    ['limits.bucket', /expected text, got 3/, { ...OPAQUE, limits: { bucket: 3 } }],
+    ['limits.bucket', /buckets names no "account"; there are none/, { ...OPAQUE, limits: { bucket: 'account' } }],
+    ['rateLimit.scope', /names none; add limits.bucket/, { ...OPAQUE, rateLimit: { scope: 'bucket' } }],
+    ['rateLimit.scope', /did you mean "target"/, { ...OPAQUE, rateLimit: { scope: 'targets' } }],
+    ['rateLimit.maxWaitMs', /"soon" is no duration/, { ...OPAQUE, rateLimit: { maxWaitMs: 'soon' } }],
+    ['rateLimit.headers[0]', /unknown unit epochs; did you mean "epoch-s"/, waits({ headers: ['X-Reset epochs'] })],
+    ['rateLimit.headers[0]', /expected a header's name/, waits({ headers: ['X-Reset: 5'] })],
+    ['rateLimit.headers[1]', /expected a header's name/, waits({ headers: ['Retry-After', 'X-Reset epoch s'] })],
+    ['rateLimit.signs[0]', /expected a header as in/, waits({ signs: ['no header'] })],
     ['success', /expected a list, got 200/, { ...OPAQUE, success: 200 }],
     ['outcomes[0].is', /did you mean "accepted"/, { ...OPAQUE, outcomes: [{ when: '{% true %}', is: 'acepted' }] }],
     ['idempotency.clientId', /expected true or false, got "yes"/, { ...OPAQUE, idempotency: { clientId: 'yes' } }],
@@ -255,6 +264,27 @@ describe('shape', () => {
     ['submit.body', /expected JSON, got a function/, { ...OPAQUE, submit: { ...SUBMIT, body: () => 1 } }],
   ])('%s is refused: %s', (path, reason, target) => {
     expectOneFault(target, path, reason)
+  })
+
+  function waits(rateLimit: object): unknown {
+    return { ...OPAQUE, rateLimit }
+  }
+
+  test('a bucket is found by its name, and a slip of the pen is told', () => {
+    const named = (bucket: string) => ({ ...OPAQUE, limits: { bucket } })
+    const buckets = { account: { rate: '10/s' }, other: { concurrency: 3 } }
+    expect(
+      faultsOf({ buckets, targets: { fine: named('account'), wrong: named('acount'), far: named('xyz') } }),
+    ).toEqual([
+      { path: 'targets.wrong.limits.bucket', message: 'buckets names no "acount"; did you mean "account"?' },
+      { path: 'targets.far.limits.bucket', message: 'buckets names no "xyz"; known are account, other' },
+    ])
+    const faulty = { 'no name': {}, rates: { rates: '1/s' }, many: { concurrency: 0 } }
+    expect(faultsOf({ buckets: faulty, targets: {} }).map(({ path }) => path)).toEqual([
+      'buckets.no name',
+      'buckets.rates.rates',
+      'buckets.many.concurrency',
+    ])
   })
 
   test('is judged for the whole config at once, beside what is unsafe', () => {

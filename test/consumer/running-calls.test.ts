@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createCounters } from '../../src/consumer/counters.ts'
 import { createRunningCalls, type HeldCall } from '../../src/consumer/running-calls.ts'
+import { createSlots } from '../../src/consumer/slots.ts'
 import { instantOf, longestSince, systemClock } from '../../src/core/clock.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import type { InvokeOptions, Target, TargetRegistry } from '../../src/target/target.ts'
@@ -24,7 +25,14 @@ function stage() {
   } as unknown as Target
   const registry = { at: () => target } as unknown as TargetRegistry
   const counters = createCounters()
-  const running = createRunningCalls({ registry, clock, leaseMs: LEASE_MS, counters, onResult: () => {} })
+  const running = createRunningCalls({
+    registry,
+    clock,
+    leaseMs: LEASE_MS,
+    counters,
+    slots: createSlots(clock, 64),
+    onResult: () => {},
+  })
   let started = 0
   const start = () => running.start({ requestId: ++started, attempt: 1 } as unknown as ClaimedCall, instantOf(clock))
   return { now, clock, running, start, invoked }

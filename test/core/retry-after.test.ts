@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { httpDate, LONGEST_TOLD_WAIT_MS, limitedWaitMs, rateLimitMs, retryAfterMs } from '../../src/core/retry-after.ts'
+import {
+  httpDate,
+  LONGEST_TOLD_WAIT_MS,
+  limitedWait,
+  limitedWaitMs,
+  rateLimitWait,
+  retryAfterMs,
+} from '../../src/core/retry-after.ts'
 
 const NOW = Date.parse('2026-03-01T12:00:00Z')
 
@@ -13,12 +20,13 @@ describe('Retry-After', () => {
     ['Sunday, 01-Mar-26 12:00:30 GMT', 30_000],
     ['Sun Mar  1 12:00:30 2026', 30_000],
     ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
-    ['99999999', LONGEST_TOLD_WAIT_MS],
+    ['172800', 172_800_000],
+    [String(LONGEST_TOLD_WAIT_MS / 1000), LONGEST_TOLD_WAIT_MS],
   ])('reads "%s"', (value, ms) => {
     expect(retryAfterMs({ 'retry-after': value }, NOW)).toBe(ms)
   })
 
-  it.each(['', '-5', '1e3', '0x10', 'Jan 1', 'soon', '5, 6', 'NaN', '2026-03-01T12:00:30Z'])(
+  it.each(['', '-5', '1e3', '0x10', 'Jan 1', 'soon', '5, 6', 'NaN', '2026-03-01T12:00:30Z', '2678401', '1893456000'])(
     'refuses "%s"',
     (value) => {
       expect(retryAfterMs({ 'retry-after': value }, NOW)).toBeNull()
@@ -52,7 +60,7 @@ describe('RateLimit headers', () => {
     [{ 'x-ratelimit-remaining': '12', 'x-ratelimit-reset': '60' }, null],
     [{ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': 'tomorrow' }, null],
   ])('reads %o', (headers, ms) => {
-    expect(rateLimitMs(headers, NOW)).toBe(ms)
+    expect(rateLimitWait(headers as Record<string, string>, NOW)?.ms ?? null).toBe(ms)
   })
 })
 
@@ -70,7 +78,38 @@ describe('the headers that a target names', () => {
     [['X-Other'], { 'retry-after': '3' }, 3000],
     [['X-Other'], { ratelimit: '"default";r=0;t=30' }, 30_000],
     [[], {}, null],
+    [['X-Wait s'], { 'x-wait': '1.5' }, 2000],
+    [['X-Wait s'], { 'x-wait': '1893456000' }, null],
+    [['X-Reset epoch-ms'], { 'x-reset': String(NOW + 250) }, 250],
+    [['X-Reset epoch-s'], { 'x-reset': String(NOW / 1000 - 9) }, 0],
+    [['X-Reset epoch-s'], { 'x-reset': '6m0s' }, null],
+    [['X-Reset http-date'], { 'x-reset': 'Sun, 01 Mar 2026 12:00:30 GMT' }, 30_000],
+    [['X-Reset http-date'], { 'x-reset': '30' }, null],
+    [['X-Reset rfc3339'], { 'x-reset': '2026-03-01T13:00:05+01:00' }, 5000],
+    [['X-Reset rfc3339'], { 'x-reset': '2026-03-01' }, null],
+    [['X-Reset duration'], { 'x-reset': '1h0m1.5s' }, 3_601_500],
+    [['X-Reset duration'], { 'x-reset': '5' }, null],
+    [
+      ['X-RateLimit-Reset-Tokens'],
+      { 'x-ratelimit-reset-tokens': '6m0s', 'x-ratelimit-remaining-tokens': '0' },
+      360_000,
+    ],
+    [['X-RateLimit-Reset-Tokens'], { 'x-ratelimit-reset-tokens': '6m0s', 'x-ratelimit-remaining-tokens': '9' }, null],
   ])('%o of %o', (names, headers, ms) => {
     expect(limitedWaitMs(headers as Record<string, string>, names, NOW)).toBe(ms)
+  })
+
+  it('an instant is measured against the clock that the answer shows', () => {
+    const headers = { 'x-reset': String(NOW / 1000 + 30), date: 'Sun, 01 Mar 2026 12:00:10 GMT' }
+    expect(limitedWaitMs(headers, ['X-Reset epoch-s'], NOW - 3_600_000)).toBe(20_000)
+  })
+
+  it.each([
+    [['X-Missing', 'X-Reset epoch-s'], { 'x-reset': String(NOW / 1000 + 4) }, `x-reset: ${NOW / 1000 + 4}`],
+    [['X-Other'], { 'retry-after': ' 3 ' }, 'retry-after: 3'],
+    [['X-Other'], { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '60' }, 'x-ratelimit-reset: 60'],
+    [['X-Other'], { 'x-other': 'soon' }, undefined],
+  ])('%o of %o says which told it', (names, headers, by) => {
+    expect(limitedWait(headers as Record<string, string>, names, NOW)?.by).toBe(by)
   })
 })

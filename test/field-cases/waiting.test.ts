@@ -4,18 +4,27 @@ import type { Onceish } from '../../src/index.ts'
 import { DRAIN } from '../support/worker.ts'
 import { keyed, MINUTE_MS, openStage } from './stage.ts'
 
-test('C10 all 429 victims wake in the same instant: each has its own due time, none is earlier than told', async () => {
-  const { api, clock, open } = await openStage('keyed', keyed)
-  api.failNext(...Array.from({ length: 20 }, () => ({ status: 429, headers: { 'retry-after': '900' }, body: '' })))
+const TOLD = { status: 429, headers: { 'retry-after': '900' }, body: '' }
+const victims = Array.from({ length: 20 }, (_, n) => ({ target: 'job', payload: { n } }))
+
+/** Twenty calls at once, and each is told to wait for a quarter of an hour. */
+async function openLimited(rateLimit: object = {}) {
+  const stage = await openStage('keyed', (url) => ({ ...keyed(url), limits: { concurrency: 20 }, rateLimit }))
+  stage.api.failNext(...victims.map(() => TOLD))
   let chance = 0
-  const once = await open({ random: () => (++chance * 0.618) % 1 })
-  await once.enqueueMany(Array.from({ length: 20 }, (_, n) => ({ target: 'job', payload: { n } })))
+  const once = await stage.open({ random: () => (++chance * 0.618) % 1 })
+  await once.enqueueMany(victims)
   await once.startWorker({ drain: { horizonMs: 0 }, concurrency: 20 }).done
+  return { ...stage, once, told: stage.clock.wallNow() }
+}
+
+test('C10 all 429 victims wake in the same instant: each has its own due time, none is earlier than told', async () => {
+  const { api, clock, once, told } = await openLimited()
   const rows = await once.list({ state: 'scheduled' })
   const dueTimes = rows.map(({ dueAt }) => dueAt ?? 0)
   expect(dueTimes).toHaveLength(20)
   expect(new Set(dueTimes).size).toBe(20)
-  expect(Math.min(...dueTimes)).toBeGreaterThanOrEqual(clock.wallNow() + 15 * MINUTE_MS)
+  expect(Math.min(...dueTimes)).toBeGreaterThanOrEqual(told + 15 * MINUTE_MS)
   // Being limited costs no attempt, and waking early nothing but the wait.
   expect(rows.every(({ attempts }) => attempts === 0)).toBe(true)
   clock.advance(15 * MINUTE_MS - 1)
@@ -25,14 +34,53 @@ test('C10 all 429 victims wake in the same instant: each has its own due time, n
   expect(api.effects).toHaveLength(20)
 })
 
+test('C10 all 429 victims wake in the same instant: two processes, one of them new, call nobody before, and together ramp up', async () => {
+  const { api, clock, open, once, told } = await openLimited()
+  // Work that was never told anything waits with its target.
+  await once.enqueueMany(Array.from({ length: 80 }, (_, n) => ({ target: 'job', payload: { n: 100 + n } })))
+  await once.close()
+  const lives = [await open(), await open()]
+  clock.advance(15 * MINUTE_MS - 1)
+  await Promise.all(lives.map((life) => life.startWorker({ drain: { horizonMs: 0 } }).done))
+  expect(api.effects).toHaveLength(0)
+  const { waits, paused } = (await lives[0]?.status())?.targets['job'] ?? {}
+  expect({ paused, waits }).toMatchObject({ paused: false, waits: [{ toldBy: 'retry-after: 900', since: told }] })
+  const until = waits?.[0]?.until ?? 0
+  expect(until).toBeGreaterThanOrEqual(told + 15 * MINUTE_MS)
+  expect(until).toBeLessThanOrEqual(told + 16 * MINUTE_MS)
+  await clock.runUntil(Promise.all(lives.map((life) => life.startWorker(DRAIN).done)), { stepMs: 250 })
+  expect(api.effects).toHaveLength(100)
+  const arrivedBy = (ms: number) => api.effects.filter(({ at }) => at < until + ms).length
+  // A tenth of twenty in the first six seconds, then twice as much in each six.
+  const arrived = [0, 6000, 12_000, 18_000, 24_000].map(arrivedBy)
+  const most = [0, 2, 6, 14, 30]
+  arrived.forEach((count, step) => {
+    expect(count, `in step ${step}`).toBeLessThanOrEqual(most[step] ?? 0)
+  })
+  expect(arrived[4]).toBeGreaterThan(10)
+})
+
+test('C10 all 429 victims wake in the same instant: beyond the longest wait they are parked and shown, not sent early', async () => {
+  const { api, clock, once, told } = await openLimited({ maxWaitMs: '10m' })
+  const parked = await once.list({ reason: 'parked' })
+  expect(parked).toHaveLength(20)
+  expect(parked.every(({ state, attempts }) => state === 'scheduled' && attempts === 0)).toBe(true)
+  const first = Math.min(...parked.map(({ dueAt }) => dueAt ?? 0))
+  expect(first).toBeGreaterThanOrEqual(told + 15 * MINUTE_MS)
+  expect((await once.status()).targets['job']).toMatchObject({ parked: 20, parkedUntil: first })
+  const [row] = parked
+  const { outlook } = (await once.get(row?.requestId ?? 0)) ?? {}
+  expect(outlook).toMatchObject({ by: 'worker', step: 'call' })
+  expect(outlook?.at).toBeGreaterThanOrEqual(told + 15 * MINUTE_MS)
+  clock.advance(10 * MINUTE_MS + 1)
+  await once.startWorker({ drain: { horizonMs: 0 } }).done
+  expect(api.calls).toHaveLength(20)
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(api.effects).toHaveLength(20)
+})
+
 function guarded(url: string) {
-  return {
-    ...keyed(url),
-    rateLimit: { statuses: [403, 429], headers: ['X-RateLimit-Reset epoch-s'] },
-    outcomes: [
-      { when: "{% $response.status = 403 and $not($exists($response.headers.'x-ratelimit-reset')) %}", is: 'blocked' },
-    ],
-  }
+  return { ...keyed(url), rateLimit: { statuses: [403, 429], headers: ['X-RateLimit-Reset epoch-s'] } }
 }
 
 test('C11 reset is an epoch, 403 is a limit: with a reset it is a wait until then, and no attempt is burned', async () => {
@@ -41,28 +89,39 @@ test('C11 reset is an epoch, 403 is a limit: with a reset it is a wait until the
   const headers = { date: new Date(now).toUTCString(), 'x-ratelimit-reset': String(now / 1000 + 90) }
   api.failNext({ status: 403, headers, body: 'slow down' })
   const once = await open()
-  await once.enqueue({ target: 'job', payload: 1 })
-  await once.startWorker({ drain: { horizonMs: 0 } }).done
-  const [row] = await once.list()
+  await once.enqueueMany([1, 2].map((payload) => ({ target: 'job', payload })))
+  await once.startWorker({ drain: { horizonMs: 0 }, concurrency: 1 }).done
+  const [row, other] = await once.list()
   expect(row).toMatchObject({ state: 'scheduled', attempts: 0 })
   expect(row?.dueAt).toBeGreaterThanOrEqual(now + 90_000)
   expect(row?.dueAt).toBeLessThanOrEqual(now + 99_000)
-  expect((await once.status()).targets['job']).toMatchObject({ paused: false })
+  // The whole target waits, and nobody need do anything about it.
+  expect(other).toMatchObject({ state: 'ready', attempts: 0 })
+  const { paused, waits } = (await once.status()).targets['job'] ?? {}
+  expect({ paused, waits }).toMatchObject({
+    paused: false,
+    waits: [{ toldBy: `x-ratelimit-reset: ${now / 1000 + 90}` }],
+  })
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect(api.effects.map(({ at }) => at >= now + 90_000)).toEqual([true, true])
 })
 
-test('C11 reset is an epoch, 403 is a limit: a bare 403 pauses the target with its queue whole, and says why', async () => {
+test('C11 reset is an epoch, 403 is a limit: a bare 403, or one with calls left, pauses the target with its queue whole, and says why', async () => {
   const { api, clock, open } = await openStage('keyed', guarded)
-  api.failNext({ status: 403, body: 'forbidden' })
+  const left = { 'x-ratelimit-remaining': '12', 'x-ratelimit-reset': String(clock.wallNow() / 1000 + 90) }
   const once = await open()
   await once.enqueueMany([1, 2].map((payload) => ({ target: 'job', payload })))
-  await once.startWorker({ ...DRAIN, concurrency: 1 }).done
-  expect(await once.status()).toMatchObject({
-    states: { ready: 2 },
-    targets: { job: { paused: true, pauseReason: 'blocked: HTTP 403' } },
-  })
-  expect((await once.list()).map(({ attempts }) => attempts)).toEqual([0, 0])
-  expect(api.calls).toHaveLength(1)
-  await once.resume('job')
+  for (const headers of [{}, left]) {
+    api.failNext({ status: 403, headers, body: 'forbidden' })
+    await once.startWorker({ ...DRAIN, concurrency: 1 }).done
+    expect(await once.status()).toMatchObject({
+      states: { ready: 2 },
+      targets: { job: { paused: true, pauseReason: 'blocked: HTTP 403', waits: [] } },
+    })
+    expect((await once.list()).map(({ attempts }) => attempts)).toEqual([0, 0])
+    await once.resume('job')
+  }
+  expect(api.calls).toHaveLength(2)
   await clock.runUntil(once.startWorker(DRAIN).done)
   expect(api.effects).toHaveLength(2)
 })

@@ -523,3 +523,37 @@ test('code and data work side by side in one worker', async () => {
   expect(tasks).toEqual(['code-1', 'task-1'])
   expect(api.effects).toHaveLength(1)
 })
+
+test('code that is limited tells its whole target to wait, and burns no attempt', async () => {
+  const clock = virtualClock()
+  const calls: number[] = []
+  const target = code(
+    () => {
+      calls.push(clock.wallNow())
+      if (calls.length === 1) throw new NotExecutedError('too fast', { limited: true, retryAfterMs: 60_000 })
+      return { taskId: `t${calls.length}` }
+    },
+    { policy: { ...KEYED, limits: { bucket: 'account' }, rateLimit: { maxWaitMs: '30s', scope: 'target' } } },
+  )
+  const buckets = { account: { rate: '100/s', concurrency: 10 } }
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target], buckets, clock })
+  onTestFinished(() => once.close())
+  await once.enqueueMany([1, 2].map((n) => ({ target: 'code', payload: { n } })))
+  await once.startWorker({ concurrency: 1, drain: { horizonMs: 0 } }).done
+  expect(await once.status()).toMatchObject({
+    states: { scheduled: 1, ready: 1 },
+    targets: { code: { parked: 1, waits: [{ scope: 'target', name: 'code', toldBy: 'retryAfterMs: 60000' }] } },
+  })
+  const until = (calls[0] ?? 0) + 60_000
+  await clock.runUntil(once.startWorker({ drain: { horizonMs: 600_000 } }).done)
+  expect(calls.map((at) => at >= until)).toEqual([false, true, true])
+  expect(await once.get(1)).toMatchObject({ state: 'submitted', attempts: 1 })
+})
+
+test('a bucket that the config does not name is refused, with its place in the code', () => {
+  const target = code(() => ({ taskId: 't' }), { policy: { limits: { bucket: 'acount' } } })
+  const given = { store: 'x.db', targets: [target], buckets: { account: {} } }
+  expect(() => parseConfig(given, { path: null, baseDir: '/' })).toThrow(
+    /targets\.code\.policy\.limits\.bucket: buckets names no "acount"; did you mean "account"\?/,
+  )
+})

@@ -109,8 +109,9 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', blocked: 0 }
-const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 }
+const NO_WAITS = { waits: [], parked: 0, parkedUntil: null, blocked: 0 }
+const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', ...NO_WAITS }
+const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...NO_WAITS }
 
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
   const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })

@@ -395,7 +395,7 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/checks.js',
-        find: "waitsForTurn(sql, requestId) ? 'ordering' : lanes.take(target)",
+        find: 'waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target)',
         replace: 'lanes.take(target)',
       },
     ],

@@ -15,6 +15,11 @@ const HOT: Record<string, RegExp> = {
   adoptIfUnknown: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   nextLeaseEnd: /task_state_invoking/,
   invokingOf: /task_state_invoking/,
+  invokingOfBucket:
+    /^SEARCH task_state USING COVERING INDEX task_state_invoking|^SCAN task_state USING COVERING INDEX task_state_invoking/,
+  bucketTokens: /SEARCH buckets USING PRIMARY KEY/,
+  timedPausesOf: /SEARCH timed_pauses USING PRIMARY KEY \(scope=\? AND name=\?\)/,
+  returnBegun: /SEARCH timed_pauses USING PRIMARY KEY \(scope=\? AND name=\?\)/,
   dueUnknown: /SEARCH task_state USING INDEX task_state_unknown \(next_check_at<\?\)/,
   dueTracked: /SEARCH task_state USING INDEX task_state_tracked \(next_check_at<\?\)/,
   nextUnknownAt: /task_state_unknown/,

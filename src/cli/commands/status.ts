@@ -8,6 +8,7 @@ import { attentionLines, attentionOf } from '../attention.ts'
 import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'
+import { lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
   program
@@ -33,12 +34,19 @@ const NOTHING: TargetStatus = {
   pausedBy: null,
   pauseReason: null,
   blocked: 0,
+  waits: [],
+  parked: 0,
+  parkedUntil: null,
 }
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
   const known = Object.fromEntries(targetNames(config).map((name) => [name, NOTHING]))
-  return { ...known, ...status.targets }
+  const now = Date.now()
+  const seen = Object.entries(status.targets).map(([name, target]): [string, TargetStatus] => {
+    return [name, { ...target, waits: lasting(target.waits, now) }]
+  })
+  return { ...known, ...Object.fromEntries(seen) }
 }
 
 function toJson(status: StoreStatus, { config, next }: Context): object {
@@ -56,13 +64,14 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   const now = Date.now()
   const shown = REQUEST_STATES.filter((state) => status.states[state])
   const targets = Object.entries(allTargets(status, config))
-  const rows = targets.map(([name, { states, paused }]) => [
+  const rows = targets.map(([name, { states, paused, waits }]) => [
     name,
     ...shown.map((state) => states[state] ?? 0),
-    remark(name, paused, config),
+    remark(name, paused, config) ?? waitRemark(waits, now),
   ])
   if (rows.length > 1) rows.push(['all', ...shown.map((state) => status.states[state] ?? 0), null])
   print(table(['target', ...shown, 'remark'], rows))
+  print(...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
   if (status.oldestUnknown !== null) {

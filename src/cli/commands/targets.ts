@@ -6,6 +6,7 @@ import { example } from '../arguments.ts'
 import { readSettings, type Settings, withStore } from '../context.ts'
 import { duration, fields, print, printJson, relative } from '../print.ts'
 import { kindOf, promiseOf } from '../promise.ts'
+import { lasting, waitWords } from '../waits.ts'
 
 export function addTargets(program: Command): void {
   program
@@ -50,8 +51,14 @@ function describe(
   care: CareDefinition,
   status: StoreStatus | null,
 ) {
-  const { idempotency, lookup, recovery, dedupe } = care
-  const { paused = false, pausedAt = null, pausedBy = null, pauseReason = null } = status?.targets[name] ?? {}
+  const { idempotency, lookup, recovery, dedupe, limits } = care
+  const {
+    paused = false,
+    pausedAt = null,
+    pausedBy = null,
+    pauseReason = null,
+    waits = [],
+  } = status?.targets[name] ?? {}
   return {
     target: name,
     kind: kindOf(care),
@@ -65,11 +72,13 @@ function describe(
     misses: lookup?.misses ?? null,
     missMeans: lookup?.missMeans ?? null,
     dedupe,
+    limits: { ...limits, bucket: limits.bucket ?? null },
     promise: promiseOf(care),
     paused,
     pausedAt,
     pausedBy,
     pauseReason,
+    waits: lasting(waits, Date.now()),
   }
 }
 
@@ -82,6 +91,7 @@ function block(target: Described): string {
     ['recovery', target.recovery.join(' -> ')],
     ['window', windowOf(target)],
     ['lookup', lookupOf(target)],
+    ['limits', limitsOf(target)],
     ['promise', target.promise],
     ['state', stateOf(target)],
   ])
@@ -100,7 +110,17 @@ function lookupOf({ settleMs, misses, missMeans }: Described): string | null {
   return `settled after ${duration(settleMs)}; then ${misses} misses ${after}`
 }
 
-function stateOf({ paused, pausedAt, pausedBy, pauseReason }: Described): string {
-  if (!paused) return 'open'
-  return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, Date.now())}${pauseReason === null ? '' : `: ${pauseReason}`}`
+function limitsOf({ limits: { concurrency, rate, bucket } }: Described): string | null {
+  const said = [
+    concurrency === null ? '' : `${concurrency} at once`,
+    rate === null ? '' : `${rate.count} in ${duration(rate.perMs)}, ${rate.burst} in a burst`,
+    bucket === null ? '' : `shares the bucket ${bucket}`,
+  ].filter((words) => words !== '')
+  return said.length === 0 ? null : said.join('; ')
+}
+
+function stateOf({ paused, pausedAt, pausedBy, pauseReason, waits }: Described): string {
+  const now = Date.now()
+  if (!paused) return waits.length === 0 ? 'open' : waits.map((wait) => waitWords(wait, now)).join('; ')
+  return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, now)}${pauseReason === null ? '' : `: ${pauseReason}`}`
 }

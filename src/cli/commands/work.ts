@@ -18,7 +18,7 @@ export function addWork(program: Command): void {
     .description('call the APIs for what is queued, and recover what is in doubt, until stopped')
     .option('--drain', 'end when nothing is queued, in doubt or due within the horizon')
     .option('--drain-horizon <duration>', 'what is due later than this is not waited for (1h)', horizon)
-    .option('--concurrency <n>', 'calls at a time, instead of the config', wholeNumber(1, 10_000))
+    .option('--concurrency <n>', 'calls at a time to each target, instead of the config', wholeNumber(1, 10_000))
     .option('--targets <names>', 'serve only these, with commas between them', names)
     .addHelpText(
       'after',

@@ -1,7 +1,8 @@
 // Rows that somebody looks into outside the transaction: doubt to be reconciled, and submitted tasks to be asked about.
 // Both are leased the same way, and what is found is fenced by the row's version.
+import { spreadMs } from '../../core/backoff.ts'
 import { invariant } from '../../core/errors.ts'
-import { NO_POLICY } from '../../core/policy.ts'
+import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
 import {
   decideReconciliation,
   later,
@@ -14,7 +15,7 @@ import { decideTracking, type Tracking } from '../../core/tracking.ts'
 import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown } from './claim.ts'
-import type { Lanes } from './lanes.ts'
+import type { Closed, Lanes } from './lanes.ts'
 import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -23,6 +24,7 @@ import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** A paused target wakes its rows when it is resumed, and a turn whose it is; until then they are only looked up. */
 const CLOSED_CHECK_MS = 60_000
+const NOT_ITS_TURN = { why: 'ordering', waitsUntil: null } as const
 
 export interface Reconciled {
   readonly row: SettledRow
@@ -42,18 +44,31 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
-  const closed = waitsForTurn(sql, requestId) ? 'ordering' : lanes.take(target)
+  const closed = waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
-  if (closed === 'limited')
+  if (closed?.why === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
   if (closed !== null) {
-    const wait = { at: word.now + CLOSED_CHECK_MS, reason: closed, missCounted: false, evidence: null }
+    const wait = { at: closedUntil(turn, row, policy, closed), reason: closed.why, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
   const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : null
   const call = claimUnknown(turn, row, decision, writeWithinMs)
   const told = { requestId, target, attempt: call.attempt, outcome: verdict.kind, reason: decision.reason }
   return { row: { ...told, state: 'invoking', applied: true }, call }
+}
+
+/** Where it can be looked up, that goes on meanwhile; the deadline holds in a pause too. */
+function closedUntil(
+  { word, input }: Turn,
+  row: TaskState,
+  policy: TargetPolicy,
+  { waitsUntil }: Pick<Closed, 'waitsUntil'>,
+): number {
+  const soon = word.now + CLOSED_CHECK_MS
+  if (waitsUntil === null) return soon
+  const at = word.now + spreadMs(waitsUntil - word.now, input.random())
+  return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
 }
 
 /**

@@ -1,7 +1,7 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
-import type { RateLimit } from '../../core/policy.ts'
-import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
+import type { Standing } from '../turn.ts'
+import { type Permits, permitsOf } from './permits.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -14,11 +14,11 @@ export interface Head {
 
 interface Lane {
   readonly target: string
-  readonly rate: RateLimit | null
-  readonly bucket: Bucket | null
   readonly isPaused: boolean
-  /** How many calls it may begin in this turn. */
-  readonly open: number
+  /** Null: nobody keeps account, and the order of the heads alone decides. */
+  readonly standing: Standing | null
+  /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
+  readonly permits: readonly Permits[]
   taken: number
   heads: Head[]
   /** The last that was read ahead. */
@@ -29,46 +29,62 @@ interface Lane {
   highestId: number
 }
 
+/** `waitsUntil`: the API told to wait until then; null: its limits, or a person's pause, whose end nobody knows. */
+export interface Closed {
+  readonly why: 'target_paused' | 'told_to_wait' | 'limited'
+  readonly waitsUntil: number | null
+}
+
 export interface Lanes {
   /** Null: a call of this target may begin, and is counted. Else why not. */
-  take(target: string): 'target_paused' | 'limited' | null
-  /** The next request in claim order over all open lanes, taken off its lane; `wanted` bounds the reading ahead. */
+  take(target: string): Closed | null
+  /**
+   * The next request, taken off its lane: of the open lane that has fewest calls in flight, else the more urgent one, else the one
+   * that waited longer. `wanted` bounds the reading ahead.
+   */
   nextHead(wanted: number): Head | null
   /** Deletes what was taken from the queue. @returns how many of them still were there. */
   dequeue(): number
-  /** @returns when the first lane that its rate has closed opens again; null where none is. */
+  /** Writes down what was taken. @returns when the first lane that time will open does; null where none is closed so. */
   charge(): number | null
 }
 
 export function openLanes(turn: Turn): Lanes {
-  const { sql, input, word } = turn
+  const { sql, input } = turn
   const paused = new Set(sql.pausedTargets.all() as string[])
+  const permits = permitsOf(turn)
   const lanes = new Map(
     input.claim.targets.map(({ name, policy }): [string, Lane] => {
-      const { rate, concurrency } = policy.limits
-      const bucket = rate === null ? null : refill(readBucket(sql, name), rate, word.now)
-      const free = concurrency === null ? Number.POSITIVE_INFINITY : concurrency - (sql.invokingOf.get(name) as number)
-      const open = Math.min(free, bucket === null ? Number.POSITIVE_INFINITY : Math.floor(bucket.tokens))
-      const lane = { target: name, rate, bucket, isPaused: paused.has(name), open }
+      const standing = input.claim.standingOf?.(name) ?? null
+      const lane = { target: name, isPaused: paused.has(name), standing, permits: permits({ name, policy }) }
       return [name, { ...lane, taken: 0, heads: [], last: null, isDrained: false, through: null, highestId: 0 }]
     }),
   )
   return {
     take: (target) => {
       const lane = lanes.get(target)
-      if (lane === undefined || lane.isPaused) return 'target_paused'
-      if (lane.taken >= lane.open) return 'limited'
+      if (lane === undefined || lane.isPaused) return { why: 'target_paused', waitsUntil: null }
+      const waitsUntil = lane.permits.reduce<number | null>(laterWait, null)
+      if (waitsUntil !== null) return { why: 'told_to_wait', waitsUntil }
+      if (!isOpen(lane)) return { why: 'limited', waitsUntil: null }
       lane.taken++
+      for (const permits of lane.permits) permits.taken++
       return null
     },
     nextHead: (wanted) => takeHead(sql, lanes, wanted),
     dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
-    charge: () => charge(sql, lanes.values()),
+    charge: () => charge(lanes.values()),
   }
 }
 
-function readBucket(sql: Statements, target: string): Bucket | null {
-  return (sql.bucket.get(target) as Bucket | undefined) ?? null
+function laterWait(latest: number | null, { waitsUntil }: Permits): number | null {
+  return waitsUntil === null ? latest : Math.max(waitsUntil, latest ?? waitsUntil)
+}
+
+function isOpen({ isPaused, standing, taken, permits }: Lane): boolean {
+  if (isPaused || (standing !== null && taken >= standing.room)) return false
+  for (const { taken, open } of permits) if (taken >= open) return false
+  return true
 }
 
 /** One lane is read ahead as far as it can be needed; many are probed a few heads at a time. */
@@ -76,10 +92,10 @@ function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: num
   const chunk = Math.max(1, Math.ceil(wanted / lanes.size))
   let best: Lane | null = null
   for (const lane of lanes.values()) {
-    if (lane.isPaused || lane.taken >= lane.open) continue
+    if (!isOpen(lane)) continue
     if (lane.heads.length === 0 && !lane.isDrained) readAhead(sql, lane, chunk)
     const head = lane.heads[0]
-    if (head !== undefined && (best === null || isBefore(head, best.heads[0] as Head))) best = lane
+    if (head !== undefined && (best === null || goesFirst(lane, best))) best = lane
   }
   const head = best?.heads.shift()
   if (best === null || head === undefined) return null
@@ -102,19 +118,44 @@ function readAhead(sql: Statements, lane: Lane, chunk: number): void {
   lane.last = lane.heads.at(-1) ?? lane.last
 }
 
-function isBefore(a: Head, b: Head): boolean {
+/** Both have a head. */
+function goesFirst(lane: Lane, other: Lane): boolean {
+  const [a, b] = [lane.heads[0] as Head, other.heads[0] as Head]
+  const moreRoom = roomOf(lane) - roomOf(other)
+  if (moreRoom !== 0) return moreRoom > 0
   if (a.rank !== b.rank) return a.rank < b.rank
+  const waitedLess = (lane.standing?.lastTaken ?? 0) - (other.standing?.lastTaken ?? 0)
+  if (waitedLess !== 0) return waitedLess < 0
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
 }
 
-function charge(sql: Statements, lanes: Iterable<Lane>): number | null {
+function roomOf({ standing, taken }: Lane): number {
+  return standing === null ? 0 : standing.room - taken
+}
+
+function charge(lanes: Iterable<Lane>): number | null {
   let next: number | null = null
-  for (const { target, bucket, rate, taken, isDrained, heads, isPaused } of lanes) {
-    if (bucket === null || rate === null) continue
-    const charged = { tokens: bucket.tokens - taken, at: bucket.at }
-    if (taken > 0) sql.saveBucket.run(target, charged.tokens, charged.at)
-    if (isPaused || charged.tokens >= 1 || (isDrained && heads.length === 0)) continue
-    next = Math.min(next ?? Number.POSITIVE_INFINITY, nextTokenAt(charged, rate))
+  const charged = new Set<Permits>()
+  for (const lane of lanes) {
+    if (lane.permits.length === 0) continue
+    for (const permits of lane.permits) {
+      if (!charged.has(permits)) permits.save()
+      charged.add(permits)
+    }
+    const opensAt = lane.isPaused || (lane.isDrained && lane.heads.length === 0) ? null : openingOf(lane)
+    if (opensAt !== null) next = Math.min(next ?? opensAt, opensAt)
   }
   return next
+}
+
+/** When all that holds it back has let go; null: it is open, or waits for the end of a call. */
+function openingOf({ permits }: Lane): number | null {
+  let opensAt: number | null = null
+  for (const closed of permits) {
+    if (closed.taken < closed.open) continue
+    const at = closed.opensAt()
+    if (at === null) return null
+    opensAt = Math.max(opensAt ?? at, at)
+  }
+  return opensAt
 }

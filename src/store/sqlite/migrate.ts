@@ -6,10 +6,18 @@ import { CORE_SCHEMA } from './migrations/0001-core.ts'
 import { KEPT_PAYLOADS } from './migrations/0002-kept-payloads.ts'
 import { CALLS_AND_CLOCK } from './migrations/0003-calls-and-clock.ts'
 import { PLAIN_CHECKS } from './migrations/0004-plain-checks.ts'
-import { ORDERING_KEYS } from './migrations/0005-ordering-keys.ts'
+import { SHARED_LIMITS } from './migrations/0005-shared-limits.ts'
+import { ORDERING_KEYS } from './migrations/0006-ordering-keys.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
-const MIGRATIONS: readonly string[] = [CORE_SCHEMA, KEPT_PAYLOADS, CALLS_AND_CLOCK, PLAIN_CHECKS, ORDERING_KEYS]
+const MIGRATIONS: readonly string[] = [
+  CORE_SCHEMA,
+  KEPT_PAYLOADS,
+  CALLS_AND_CLOCK,
+  PLAIN_CHECKS,
+  SHARED_LIMITS,
+  ORDERING_KEYS,
+]
 export const SCHEMA_VERSION = MIGRATIONS.length
 
 /** @returns 0 for a database that onceish has never used. */

@@ -1,6 +1,7 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
+import { RAMP_MS } from '../../core/ramp.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
@@ -17,8 +18,10 @@ import type {
   StoreFacts,
   StoreStatus,
   TargetStatus,
+  TimedPause,
 } from '../views.ts'
 import type { Connection } from './connection.ts'
+import type { TimedPauseRow } from './permits.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import { BLOCKED_IDS, IDS_OF_KEY, READY_BEHIND, SCHEDULED_BEHIND } from './sql/ordering.ts'
 import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
@@ -159,6 +162,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
     timeLine: timeLineOf({ view, row: taskState, fingerprint: prepared?.fingerprint ?? null, events }),
     pause:
       paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
+    waits: (sql.timedPausesOf.all({ target: view.target }) as TimedPauseRow[]).map(toTimedPause),
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
     line: placeInLine(sql, view),
   }
@@ -281,7 +285,17 @@ const COUNTED_AT_ONCE = 50_000
 export function storeStatus(sql: Statements): StoreStatus {
   const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
   const of = (name: string) =>
-    (targets[name] ??= { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, blocked: 0 })
+    (targets[name] ??= {
+      states: {},
+      paused: false,
+      pausedAt: null,
+      pausedBy: null,
+      pauseReason: null,
+      waits: [],
+      parked: 0,
+      parkedUntil: null,
+      blocked: 0,
+    })
   const states: Partial<Record<RequestState, number>> = {}
   const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
     for (const row of rows) {
@@ -292,7 +306,12 @@ export function storeStatus(sql: Statements): StoreStatus {
   }
   const lastId = (sql.lastTaskStateId.get() as number | null) ?? 0
   for (let after = 0; after < lastId; after += COUNTED_AT_ONCE) {
-    count(sql.countStates.all({ after, through: after + COUNTED_AT_ONCE }) as never)
+    const slice = { after, through: after + COUNTED_AT_ONCE }
+    count(sql.countStates.all(slice) as never)
+    for (const { target, rows, due_at } of sql.countParked.all(slice) as ParkedRow[]) {
+      const { parked, parkedUntil } = of(target)
+      Object.assign(of(target), { parked: parked + rows, parkedUntil: Math.min(parkedUntil ?? due_at, due_at) })
+    }
   }
   for (const ready of [sql.countReady, sql.countReadyBehind])
     count((ready.all() as TargetRows[]).map((row) => ({ ...row, state: 'ready' })))
@@ -307,6 +326,13 @@ export function storeStatus(sql: Statements): StoreStatus {
       pauseReason: row.pause_reason,
     })
   }
+  const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
+  for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
+    const { scope, name } = pause
+    const stopped =
+      scope === 'target' ? [name] : members.filter(({ bucket }) => bucket === name).map(({ target }) => target)
+    for (const target of stopped) of(target).waits = [...of(target).waits, pause]
+  }
   return {
     states,
     targets,
@@ -320,6 +346,16 @@ export function storeStatus(sql: Statements): StoreStatus {
 interface TargetRows {
   target: string
   rows: number
+}
+
+interface ParkedRow {
+  target: string
+  rows: number
+  due_at: number
+}
+
+function toTimedPause({ scope, name, cause, told_by, since, until, begun }: TimedPauseRow): TimedPause {
+  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + RAMP_MS, begun }
 }
 
 interface TargetRow {

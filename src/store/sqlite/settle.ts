@@ -11,6 +11,7 @@ import {
   transition,
 } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
+import { noteToldWait, returnPermits } from './told-waits.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -40,6 +41,9 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   }
   const next = applyTransition(sql, row, decision, word)
   invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
+  // Told once: an answer that comes again would close a target that has been opened since.
+  noteToldWait(turn, result, policy)
+  if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, policy)
   return settledRow(result, next.state, next.reason, true)
 }
 

@@ -193,7 +193,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
           const version = sql.dataVersion.get() as number
           if (version === seenVersion) return null
           seenVersion = version
-          const due = earliest(nextDueAt(sql), nextCheckAt(sql, served))
+          const due = earliest(nextDueAt(sql), nextCheckAt(sql, served), sql.nextPauseEnd.get(now))
           return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: due }
         })
     },
@@ -220,7 +220,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       change(
         'describe',
         () => {
-          for (const { name, version, description } of targets) sql.saveDescription.run(name, version, description, now)
+          for (const { name, version, description, bucket } of targets) {
+            sql.saveDescription.run(name, version, description, now)
+            if (bucket === undefined) sql.leaveBucket.run(name)
+            else sql.joinBucket.run(name, bucket)
+          }
         },
         targets.length,
       ),
@@ -258,7 +262,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>
       change('resume', () => {
-        const resumed = sql.resumeTarget.run(target).changes > 0
+        const waits = sql.cutTimedPauses.run({ now, target }).changes
+        const resumed = sql.resumeTarget.run(target).changes + waits > 0
         if (resumed) sql.wakePaused.run(now, target)
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
         return resumed

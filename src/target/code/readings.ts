@@ -4,6 +4,7 @@ import type { CareDefinition } from '../../config/target-definition.ts'
 import { errorText } from '../../core/error-text.ts'
 import { type ErrorCode, isOnceishError } from '../../core/errors.ts'
 import type { CallPhase, Evidence, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
+import { LONGEST_TOLD_WAIT_MS } from '../../core/retry-after.ts'
 import type { InFlightError, NotExecutedError } from '../../core/submission-errors.ts'
 import type { Redactor } from '../redact.ts'
 import { shortText } from '../stored-text.ts'
@@ -76,7 +77,9 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
         const sent = (error as NotExecutedError).sent !== false
         const proof = sent ? answered : evidenceOf('not_sent', { rule: 'thrown', error })
         const refund = !sent || limited
-        return { kind: 'not_executed', refund, written: sent, retryAfterMs: waitOf(retryAfterMs), evidence: proof }
+        const told = waitOf(retryAfterMs)
+        const by = limited && told !== null ? { limitedBy: `retryAfterMs: ${told}` } : {}
+        return { kind: 'not_executed', refund, written: sent, retryAfterMs: told, ...by, evidence: proof }
       }
       case 'SUBMISSION_IN_FLIGHT': {
         const { retryAfterMs } = error as InFlightError
@@ -133,9 +136,6 @@ export function createReadings(redactor: Redactor, { givesTaskId, care }: Given)
   return { returned, thrown, unanswered, unsent, lookedUp, undetermined, statusOf, evidence }
 }
 
-/** Longer told waits are a mistake of somebody's unit. */
-const MAX_TOLD_WAIT_MS = 31 * 86_400_000
-
 /** Thrown words that carry nothing but what they prove. */
 const PLAIN_PROOFS: Partial<Record<ErrorCode, 'rejected' | 'blocked' | 'mismatch' | 'accepted_without_id'>> = {
   SUBMISSION_REJECTED: 'rejected',
@@ -151,7 +151,7 @@ function isExists(value: unknown): value is Extract<SubmitResult, { kind: 'exist
 }
 
 function waitOf(ms: number | null | undefined): number | null {
-  return typeof ms === 'number' && ms >= 0 ? Math.ceil(Math.min(ms, MAX_TOLD_WAIT_MS)) : null
+  return typeof ms === 'number' && ms >= 0 && ms <= LONGEST_TOLD_WAIT_MS ? Math.ceil(ms) : null
 }
 
 function kindOf(value: unknown): string {

@@ -3,8 +3,9 @@
 import { type CompiledTemplate, compileTemplate, type ExpressionScope } from '../../config/expression.ts'
 import type { TargetDefinition } from '../../config/target-definition.ts'
 import type { Outcome, OutcomeKind } from '../../core/outcome.ts'
-import { limitedWaitMs, retryAfterMs } from '../../core/retry-after.ts'
+import { limitedWait, retryAfterMs, type ToldWait } from '../../core/retry-after.ts'
 import type { Redactor } from '../redact.ts'
+import { shortText } from '../stored-text.ts'
 import { taskIdText } from '../task-id.ts'
 import { evidenceOf } from './evidence.ts'
 import { type ResponseFacts, readAnswer } from './extract.ts'
@@ -28,7 +29,15 @@ export interface AnswerRules {
   readonly clientId: boolean
   readonly limitStatuses: ReadonlySet<number>
   readonly limitHeaders: readonly string[]
+  /** Null: a status that refuses credentials is a limit where a wait is told. */
+  readonly limitSigns: readonly LimitSign[] | null
   readonly readsPayload: boolean
+}
+
+/** A header, lower-case, and the value that it must have; null: any. */
+interface LimitSign {
+  readonly name: string
+  readonly value: string | null
 }
 
 interface CompiledRule {
@@ -65,8 +74,14 @@ export function compileRules(definition: TargetDefinition): AnswerRules {
     clientId: definition.idempotency?.clientId ?? false,
     limitStatuses: new Set(definition.rateLimit.statuses),
     limitHeaders: definition.rateLimit.headers,
+    limitSigns: definition.rateLimit.signs?.map(limitSignOf) ?? null,
     readsPayload: templates.some((template) => template?.variables.has('payload')),
   }
+}
+
+function limitSignOf(sign: string): LimitSign {
+  const [, name = '', value] = /^([^:\s]+)(?::\s*(.*))?$/.exec(sign) ?? []
+  return { name: name.toLowerCase(), value: value ?? null }
 }
 
 /** @param now wall clock, for waits that are told as an instant. */
@@ -123,7 +138,7 @@ function byRule(rule: CompiledRule, reading: AnswerReading): Outcome {
 
 function byStatus(reading: AnswerReading): Outcome {
   const { rules, status } = reading
-  if (rules.limitStatuses.has(status)) return notExecuted(reading, true, 'rateLimit')
+  if (reading.isLimit) return notExecuted(reading, true, 'rateLimit')
   if (rules.success.has(status)) return accepted(reading, rules.taskId, 'success')
   if (status === 409 && saysOurs(reading)) return exists(reading, rules.taskId, 'default')
   if (REJECTED.has(status)) return { kind: 'rejected', evidence: reading.evidence('default') }
@@ -163,7 +178,15 @@ function notStarted(evidence: Outcome['evidence']): Outcome {
 }
 
 function notExecuted(reading: AnswerReading, refund: boolean, rule: string): Outcome {
-  return { kind: 'not_executed', refund, written: true, retryAfterMs: reading.waitMs, evidence: reading.evidence(rule) }
+  const told = refund ? reading.toldWait : null
+  return {
+    kind: 'not_executed',
+    refund,
+    written: true,
+    retryAfterMs: reading.waitMs,
+    ...(told !== null && { limitedBy: told.by }),
+    evidence: reading.evidence(rule),
+  }
 }
 
 function unknown(executed: boolean, waitMs: number | null, evidence: Outcome['evidence']): Outcome {
@@ -202,11 +225,29 @@ class AnswerReading {
     return retryAfterMs(this.#answer.headers, this.#now)
   }
 
+  /** Where the status may also refuse credentials, a header must tell which it is: those wait for a person, not for a time. */
+  get isLimit(): boolean {
+    const { limitStatuses, limitSigns } = this.rules
+    if (!limitStatuses.has(this.status)) return false
+    if (!BLOCKED.has(this.status)) return true
+    if (limitSigns === null) return this.toldWait !== null
+    const { headers } = this.#answer
+    return limitSigns.some(
+      ({ name, value }) => name in headers && (value ?? headers[name]?.trim()) === headers[name]?.trim(),
+    )
+  }
+
   /** Of a limited answer also what other headers tell. */
   get waitMs(): number | null {
+    return this.toldWait?.ms ?? this.retryAfterMs
+  }
+
+  /** Of a status that is a limit, what the answer tells to wait, and by which header. */
+  get toldWait(): ToldWait | null {
     const { limitStatuses, limitHeaders } = this.rules
-    const isLimited = this.status === 429 || limitStatuses.has(this.status)
-    return isLimited ? limitedWaitMs(this.#answer.headers, limitHeaders, this.#now) : this.retryAfterMs
+    if (this.status !== 429 && !limitStatuses.has(this.status)) return null
+    const told = limitedWait(this.#answer.headers, limitHeaders, this.#now)
+    return told && { ...told, by: shortText(told.by, this.facts.redactor) }
   }
 
   /** Exactly true; anything else is no. */

@@ -212,6 +212,41 @@ describe('outcome rules', () => {
     expect(outcomeOf(answered(409, { existing: 'e1' }), { outcomes })).toMatchObject({ kind: 'accepted', taskId: 'e1' })
   })
 
+  it.each<[what: string, status: number, headers: Record<string, string>, limit: boolean, signs?: string[]]>([
+    ['a 403 without a wait', 403, {}, false],
+    ['a 403 with calls left', 403, { 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': '60' }, false],
+    ['a 403 with nothing left', 403, { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '60' }, true],
+    ['a 403 that tells to wait', 403, WAIT, true],
+    ['a 403 with a wait that is garbage', 403, { 'retry-after': 'soon' }, false],
+    ['a 403 without the sign, though it tells to wait', 403, WAIT, false, ['X-Limit']],
+    ['a 403 with the sign', 403, { 'x-limit': 'a' }, true, ['X-Limit']],
+    ['a 403 with another value of the sign', 403, { 'x-left': '1' }, false, ['X-Limit', 'X-Left: 0']],
+    ['a 403 with the value of the sign', 403, { 'x-left': '0' }, true, ['X-Limit', 'X-Left: 0']],
+    ['a 401 without a wait', 401, {}, false],
+    ['a 429 without a wait', 429, {}, true],
+    ['a 503 without a wait', 503, {}, true],
+  ])('%s is told from a refusal of the credentials', (_, status, headers, isLimit, signs) => {
+    const rateLimit = { statuses: [401, 403, 429, 503], headers: ['Retry-After'], ...(signs && { signs }) }
+    const outcome = outcomeOf(answered(status, {}, headers), { rateLimit })
+    expect(outcome).toMatchObject(isLimit ? { kind: 'not_executed', refund: true } : { kind: 'blocked' })
+  })
+
+  it('of a rate limit the wait says which header told it, and without one nobody else waits', () => {
+    const told = outcomeOf(answered(429, {}, WAIT))
+    expect(told).toMatchObject({ retryAfterMs: 7000, limitedBy: 'retry-after: 7' })
+    for (const headers of [{}, { 'retry-after': 'soon' }, { 'retry-after': '-1' }])
+      expect(outcomeOf(answered(429, {}, headers))).not.toHaveProperty('limitedBy')
+    // Too early is a statement about this one request.
+    expect(outcomeOf(answered(425, {}, WAIT))).not.toHaveProperty('limitedBy')
+  })
+
+  it('of a rate limit an outcome of its own is a limit too', () => {
+    const outcomes = [rule("{% $response.body.message = 'rate limit' %}", 'not_executed')]
+    const rateLimit = { statuses: [403], headers: ['Retry-After'] }
+    const outcome = outcomeOf(answered(403, { message: 'rate limit' }), { outcomes, rateLimit })
+    expect(outcome).toMatchObject({ kind: 'not_executed', refund: true, retryAfterMs: null })
+  })
+
   it('make other statuses rate limits', () => {
     const rateLimit = { statuses: [403], headers: ['X-Reset ms'] }
     const outcome = outcomeOf(answered(403, {}, { 'x-reset': '1500' }), { rateLimit })

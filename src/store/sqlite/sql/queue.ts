@@ -67,9 +67,4 @@ export const QUEUE_SQL = {
   resumeTarget: row(
     `UPDATE targets SET paused_at = NULL, paused_by = NULL, pause_reason = NULL WHERE target = ? AND paused_at IS NOT NULL`,
   ),
-  bucket: row('SELECT tokens, tokens_at AS at FROM targets WHERE target = ? AND tokens_at IS NOT NULL'),
-  saveBucket: row(
-    `INSERT INTO targets (target, tokens, tokens_at) VALUES (?, ?, ?)
-     ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
-  ),
 } as const

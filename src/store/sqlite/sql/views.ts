@@ -1,4 +1,5 @@
 // What people are shown, and what a worker asks before it ends or rests.
+import { waitingBeyond } from './limits.ts'
 import { BLOCKED_BY, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
 import { row, value } from './text.ts'
 
@@ -77,23 +78,35 @@ export const VIEW_SQL = {
     `SELECT target, state, COUNT(*) AS rows FROM task_state
      WHERE request_id > :after AND request_id <= :through AND state <> 'queued' GROUP BY target, state`,
   ),
+  // Of the same slices: what was told to wait for long, and is not due yet.
+  countParked: row(
+    `SELECT task_state.target, COUNT(*) AS rows, MIN(waiting.due_at) AS due_at FROM task_state
+       JOIN requests ON requests.request_id = task_state.request_id
+       JOIN waiting ON waiting.due_at = requests.due_at AND waiting.request_id = task_state.request_id
+     WHERE task_state.request_id > :after AND task_state.request_id <= :through
+       AND task_state.state = 'queued' AND task_state.reason = 'parked' GROUP BY task_state.target`,
+  ),
   countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
   countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
   oldestReady: value('SELECT MIN(due_at) FROM ready'),
   oldestUnknown: value(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`),
   drainStatus: row(
     `WITH served AS (SELECT value AS target FROM json_each(:targets)),
-       open AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+       waits AS (${waitingBeyond('served', ':horizon')}),
+       resumed AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL)),
+       open AS (SELECT target FROM resumed WHERE target NOT IN (SELECT target FROM waits))
      SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
          OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :horizon AND target IN open) AS queued,
        EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served AND updated_at <= :claimedBefore)
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served
-           AND NOT (reason IS 'target_paused' AND target NOT IN open)
+           AND NOT (reason IS 'target_paused' AND target NOT IN (SELECT target FROM resumed))
+           AND NOT (reason IS 'told_to_wait' AND target IN (SELECT target FROM waits))
            AND NOT (reason IS 'ordering' AND ${isBehind('task_state.request_id')})) AS in_doubt`,
   ),
   hasWork: value(
-    `WITH open AS (SELECT value AS target FROM json_each(:targets)
-           WHERE value NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL))
+    `WITH served AS (SELECT value AS target FROM json_each(:targets)
+           WHERE value NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL)),
+       open AS (SELECT target FROM served WHERE target NOT IN (${waitingBeyond('served', ':now')}))
        SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
          OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :now)
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :now

@@ -1,0 +1,64 @@
+// What is kept of limits: tokens of targets and of the buckets that they share, and pauses that end by themselves.
+import { row, value } from './text.ts'
+
+/** Pauses of a target: its own, and those of its bucket. */
+function pausesOf(target: string): string {
+  return `((timed_pauses.scope = 'target' AND timed_pauses.name = ${target})
+    OR (timed_pauses.scope = 'bucket' AND timed_pauses.name = (SELECT bucket FROM bucket_members WHERE bucket_members.target = ${target})))`
+}
+
+/** Those of `open` (a table with a column \`target\`) whose API told to wait beyond \`until\`. */
+export function waitingBeyond(open: string, until: string): string {
+  return `SELECT target FROM ${open} WHERE EXISTS
+    (SELECT 1 FROM timed_pauses WHERE timed_pauses.until > ${until} AND ${pausesOf(`${open}.target`)})`
+}
+
+export const LIMIT_SQL = {
+  // tokens
+  targetTokens: row('SELECT tokens, tokens_at AS at FROM targets WHERE target = ? AND tokens_at IS NOT NULL'),
+  saveTargetTokens: row(
+    `INSERT INTO targets (target, tokens, tokens_at) VALUES (?, ?, ?)
+     ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
+  ),
+  returnTargetToken: row('UPDATE targets SET tokens = MIN(tokens + 1, ?) WHERE target = ? AND tokens_at IS NOT NULL'),
+  bucketTokens: row('SELECT tokens, tokens_at AS at FROM buckets WHERE bucket = ?'),
+  saveBucketTokens: row(
+    `INSERT INTO buckets (bucket, tokens, tokens_at) VALUES (?, ?, ?)
+     ON CONFLICT (bucket) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
+  ),
+  returnBucketToken: row('UPDATE buckets SET tokens = MIN(tokens + 1, ?) WHERE bucket = ?'),
+
+  // members
+  joinBucket: row(
+    `INSERT INTO bucket_members (target, bucket) VALUES (?, ?)
+     ON CONFLICT (target) DO UPDATE SET bucket = excluded.bucket WHERE bucket <> excluded.bucket`,
+  ),
+  leaveBucket: row('DELETE FROM bucket_members WHERE target = ?'),
+  invokingOfBucket: value(
+    `SELECT COUNT(*) FROM task_state
+     WHERE state = 'invoking' AND target IN (SELECT target FROM bucket_members WHERE bucket = ?)`,
+  ),
+  bucketMembers: row('SELECT target, bucket FROM bucket_members'),
+
+  // pauses that end by themselves
+  timedPauses: row('SELECT * FROM timed_pauses'),
+  timedPausesOf: row(
+    `SELECT timed_pauses.* FROM timed_pauses, (SELECT :target AS target) AS asked WHERE ${pausesOf('asked.target')}`,
+  ),
+  isWaiting: value('SELECT EXISTS (SELECT 1 FROM timed_pauses WHERE scope = :scope AND name = :name AND until > :now)'),
+  // A wait that is told while another lasts only makes it longer; once calls have begun again, it is a new one.
+  beginWait: row(
+    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by) VALUES (:scope, :name, 'told_to_wait', :now, :until, :told_by)
+     ON CONFLICT (scope, name, cause) DO UPDATE SET
+       since = CASE WHEN timed_pauses.until > :now THEN timed_pauses.since ELSE :now END,
+       until = :until, told_by = :told_by, begun = 0
+     WHERE timed_pauses.until < :told_until`,
+  ),
+  countBegun: row('UPDATE timed_pauses SET begun = begun + ? WHERE scope = ? AND name = ? AND cause = ?'),
+  returnBegun: row(
+    `UPDATE timed_pauses SET begun = MAX(0, begun - 1) WHERE until <= :claimed_at AND ${pausesOf(':target')}`,
+  ),
+  endTimedPause: row('DELETE FROM timed_pauses WHERE scope = ? AND name = ? AND cause = ?'),
+  cutTimedPauses: row(`UPDATE timed_pauses SET until = :now WHERE until > :now AND ${pausesOf(':target')}`),
+  nextPauseEnd: value('SELECT MIN(until) FROM timed_pauses WHERE until > ?'),
+} as const

@@ -1,0 +1,41 @@
+// What an answer does to the limits of its target: a wait that the API told stops everybody, and a call that surely never left
+// gives back what its claim was charged.
+import { spreadMs } from '../../core/backoff.ts'
+import { type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
+import type { AttemptResult } from '../../core/settlement.ts'
+import type { TaskState } from '../../core/task-state.ts'
+import type { Turn } from './turn-context.ts'
+
+/**
+ * Told from the end of the call on, so that an answer that is read late pauses nobody for what is over. The jitter only adds: others
+ * of the same account, in stores of their own, were told the same instant.
+ */
+export function noteToldWait(
+  { sql, input, word }: Turn,
+  { target, outcome, endedAt }: AttemptResult,
+  policy: TargetPolicy,
+): void {
+  if (outcome.kind !== 'not_executed' || outcome.limitedBy === undefined || outcome.retryAfterMs === null) return
+  const leftMs = Math.min(endedAt, word.now) + outcome.retryAfterMs - word.now
+  if (leftMs <= 0) return
+  const { scope, name } = waitScopeOf(target, policy)
+  const until = word.now + spreadMs(leftMs, input.random())
+  const told = { scope, name, now: word.now, until, told_until: word.now + leftMs, told_by: outcome.limitedBy }
+  const wasWaiting = sql.isWaiting.get(told) === 1
+  if (sql.beginWait.run(told).changes === 0 || wasWaiting) return
+  const detail = JSON.stringify({ scope, name, until })
+  sql.insertEvent.run(null, target, word.now, 'told_to_wait', null, null, null, word.actor, outcome.limitedBy, detail)
+}
+
+/** Nothing left this machine, which is surely no call to the API. */
+export function returnPermits(
+  { sql, input }: Turn,
+  { target, state, updatedAt }: TaskState,
+  { limits }: TargetPolicy,
+): void {
+  if (limits.rate !== null) sql.returnTargetToken.run(limits.rate.burst, target)
+  const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
+  if (shared) sql.returnBucketToken.run(shared.burst, limits.bucket)
+  // The claim is the last that has changed a row whose call runs.
+  if (state === 'invoking') sql.returnBegun.run({ target, claimed_at: updatedAt })
+}
