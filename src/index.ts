@@ -42,7 +42,7 @@ export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './cor
 export type { Log } from './core/log.ts'
 export type { CallPhase, Evidence, Outcome, OutcomeKind } from './core/outcome.ts'
 export type { PayloadInput, PayloadOutput, PayloadSchema, SchemaIssue, SchemaResult } from './core/payload-schema.ts'
-export type { Buckets, Dedupe, FailedFirst, Limits, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
+export type { Buckets, Dedupe, FailedFirst, Limits, OnDead, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
 export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
@@ -81,12 +81,15 @@ export type { CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
+  BlockedBy,
+  BlockedKey,
   EventView,
   ListedOrphan,
   OperatorResult,
   OrphanResult,
   OrphanView,
   Pause,
+  PlaceInLine,
   RequestDetail,
   RequestEvent,
   RequestFilter,
