@@ -10,6 +10,7 @@ export type {
   WorkOptions,
 } from './api.ts'
 export type {
+  BreakerDescription,
   CodeTarget,
   CodeTargetOptions,
   CodeTargetPolicy,
@@ -85,6 +86,7 @@ export type {
   BlockedKey,
   EventView,
   ListedOrphan,
+  OpenBreakerView,
   OperatorResult,
   OrphanResult,
   OrphanView,

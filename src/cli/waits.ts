@@ -1,6 +1,6 @@
 // Pauses that end by themselves, for people: until when, told by what, since when, and how calls begin again.
 import { rampShare } from '../core/ramp.ts'
-import type { StoreStatus, TargetStatus, TimedPause } from '../store/views.ts'
+import type { OpenBreakerView, StoreStatus, TargetStatus, TimedPause } from '../store/views.ts'
 import { instant, plural, relative, table } from './print.ts'
 
 /** Those that still hold calls back. */
@@ -22,6 +22,22 @@ export function waitWords(wait: TimedPause, now: number): string {
   return `${goesOn(wait, now)}${whom}, told by ${toldBy}, ${relative(since, now)}`
 }
 
+/** One clause. */
+export function breakerWords({ since, reason, probe, probeAt, failedProbes }: OpenBreakerView, now: number): string {
+  const next = probe !== null && probeAt > now ? `request ${probe} probes` : `next probe ${dueAt(probeAt, now)}`
+  const failed = failedProbes === 0 ? '' : `, ${plural(failedProbes, 'probe')} failed`
+  return `breaker open (${relative(since, now)}${failed}) by ${reason}; ${next}`
+}
+
+function dueAt(at: number, now: number): string {
+  return at <= now ? 'as soon as a call is due' : `${instant(at)} (${relative(at, now)})`
+}
+
+export function breakerLines({ targets }: StoreStatus, now: number): string[] {
+  const open = Object.entries(targets).flatMap(([name, { breaker }]) => (breaker === null ? [] : [{ name, breaker }]))
+  return open.flatMap(({ name, breaker }) => ['', `${name}: ${breakerWords(breaker, now)}`])
+}
+
 function goesOn({ until, rampUntil, begun }: TimedPause, now: number): string {
   if (until > now) return `waits until ${instant(until)} (${relative(until, now)})`
   const percent = Math.round(rampShare(now - until) * 100)
@@ -33,7 +49,9 @@ export function waitLines(status: StoreStatus, now: number, next: (words: string
   const targets = Object.entries(status.targets)
   const waits = new Map(
     targets
-      .flatMap(([, { waits }]) => lasting(waits, now))
+      .flatMap(([, { waits, breaker }]) =>
+        lasting(waits, now).filter(({ cause }) => breaker === null || cause !== 'breaker'),
+      )
       .map((wait) => [`${wait.scope} ${wait.name} ${wait.cause}`, wait]),
   )
   const rows = [...waits.values()].map((wait) => [

@@ -1,8 +1,9 @@
 // How careful to be with a target, as people write it: the parts that described targets and code targets share, with
 // their only defaults. Whether the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
+import { type BreakerPolicy, DEFAULT_BREAKER } from '../core/breaker.ts'
 import type { Limits, RateLimit, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
-import { duration, memory, rate, section, whole } from './schema-parts.ts'
+import { convert, duration, memory, partly, rate, section, whole } from './schema-parts.ts'
 import type { IdempotencyDefinition, KeyFormat, LookupTimes } from './target-definition.ts'
 
 const DAY_MS = 86_400_000
@@ -59,6 +60,30 @@ export const waitFields = {
   scope: z.enum(['target', 'bucket']).optional(),
 }
 
+/** `false`: nothing but a person's word or the API's stops its calls. */
+function breaker() {
+  return convert((value): BreakerPolicy | null => {
+    if (value === false) return null
+    const parsed = breakerSection.safeParse(value, { reportInput: true })
+    if (!parsed.success)
+      throw new Error(`expected false or { failures, rate, probeAfter, maxProbeAfter }${partly(parsed.error)}`)
+    const { failures, rate, probeAfter: probeMs, maxProbeAfter } = parsed.data
+    const share = rate === undefined ? null : { share: rate.share, calls: rate.calls, withinMs: rate.within }
+    return { failures, rate: share, probeMs, maxProbeMs: Math.max(probeMs, maxProbeAfter) }
+  })
+}
+
+const breakerSection = section({
+  failures: whole(1, 100_000).default(DEFAULT_BREAKER.failures),
+  rate: section({
+    share: z.number().gt(0).max(1),
+    calls: whole(2, 1_000_000),
+    within: duration({ min: 1 }),
+  }).optional(),
+  probeAfter: duration({ min: 1 }).default(DEFAULT_BREAKER.probeMs),
+  maxProbeAfter: duration({ min: 1 }).default(DEFAULT_BREAKER.maxProbeMs),
+})
+
 type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
 
 export function waitOf({ maxWaitMs, scope }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
@@ -75,6 +100,7 @@ export const careFields = {
       ({ bucket, ...limits }): TargetLimits => ({ ...limitsOf(limits), ...(bucket !== undefined && { bucket }) }),
     )
     .prefault({}),
+  breaker: breaker().optional(),
   dedupe: z.enum(['always', 'live', 'none']).default('always'),
   keepPayload: duration({ min: 1 }).optional(),
   ordering: section({ onDead: z.enum(['block', 'continue']).optional() }).prefault({}),

@@ -114,7 +114,8 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, ordering, rateLimit, account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, rateLimit, breaker, ordering } = policy
+  const { account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -129,6 +130,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
     ...(ordering.onDead === undefined ? {} : { onDead: ordering.onDead }),
     ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
+    ...(breaker !== undefined && { breaker }),
     account,
   }
 }

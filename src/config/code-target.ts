@@ -61,6 +61,18 @@ export interface WaitDescription {
   readonly scope?: WaitScope
 }
 
+/** When calls stop by themselves, and when one of them tries whether they may go on. */
+export interface BreakerDescription {
+  /** In a row; default 20. Refused requests and told waits count neither way. */
+  readonly failures?: number
+  /** Also so large a share of at least so many calls within so long. */
+  readonly rate?: { readonly share: number; readonly calls: number; readonly within: Duration }
+  /** Default 30 s; twice as long after each probe that fails. */
+  readonly probeAfter?: Duration
+  /** Default 10 min. */
+  readonly maxProbeAfter?: Duration
+}
+
 /** How careful to be; every field as in a described target, with the same defaults and the same rules. */
 export interface CodeTargetPolicy {
   /** The whole call, default 30 s; at least 500 ms shorter than `worker.leaseMs`. */
@@ -100,6 +112,8 @@ export interface CodeTargetPolicy {
   }
   /** What to do where the API tells to wait. */
   readonly rateLimit?: WaitDescription
+  /** What stops the calls of a target that fails; `false`: nothing. Default: 20 failures in a row, the first probe after 30 s. */
+  readonly breaker?: BreakerDescription | false
   readonly dedupe?: Dedupe
   /** How long payloads are kept after their settlement; absent: they leave with it. */
   readonly keepPayload?: Duration

@@ -20,7 +20,7 @@ export interface CallDescription {
 export interface TargetDescription
   extends Pick<
     CodeTargetPolicy,
-    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'dedupe' | 'keepPayload' | 'ordering' | 'account'
+    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'breaker' | 'ordering' | 'dedupe' | 'keepPayload' | 'account'
   > {
   readonly submit: CallDescription & {
     readonly connectMs?: Duration

@@ -19,8 +19,20 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, keepPayloadMs } = care
-  const { rateLimit, onDead } = care
+  const {
+    submit,
+    retry,
+    recovery,
+    idempotency,
+    lookup,
+    deadlineMs,
+    dedupe,
+    limits,
+    keepPayloadMs,
+    rateLimit,
+    breaker,
+    onDead,
+  } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -35,6 +47,7 @@ export function policyWith(
     limits,
     ordering: { onDead: onDead ?? 'block' },
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
+    ...(breaker !== undefined && { breaker }),
   }
 }
 

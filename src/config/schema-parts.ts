@@ -78,8 +78,13 @@ const rateSection = section({
 })
 
 function faultyRate(value: unknown, error: z.ZodError): string {
+  return `expected a rate as in "10/s" or { count, per, burst }, got ${kindOf(value)}${partly(error)}`
+}
+
+/** What is wrong with the parts of a value that is read by hand: ` (burst: expected ...)`. */
+export function partly(error: z.ZodError): string {
   const reasons = faultsOf(error).map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
-  return `expected a rate as in "10/s" or { count, per, burst }, got ${kindOf(value)} (${reasons.join('; ')})`
+  return ` (${reasons.join('; ')})`
 }
 
 export function whole(min: number, max: number) {

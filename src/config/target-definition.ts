@@ -1,5 +1,6 @@
 // A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
+import type { BreakerPolicy } from '../core/breaker.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
 import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
 
@@ -102,6 +103,8 @@ export interface CareDefinition {
   readonly deadlineMs: number
   readonly limits: TargetLimits
   readonly rateLimit?: TargetPolicy['rateLimit']
+  /** Not there where it is the default one; null: none. */
+  readonly breaker?: BreakerPolicy | null
   readonly dedupe: Dedupe
   /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
   readonly keepPayloadMs?: number

@@ -149,6 +149,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     cancel: written.cancel === undefined ? null : sideCallOf(written.cancel, DEFAULT_METHODS.cancel),
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
+    ...(written.breaker !== undefined && { breaker: written.breaker }),
     ...(written.keepPayload === undefined ? {} : { keepPayloadMs: written.keepPayload }),
     ...(written.ordering.onDead === undefined ? {} : { onDead: written.ordering.onDead }),
     account: written.account ?? null,

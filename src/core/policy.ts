@@ -1,4 +1,5 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
@@ -55,7 +56,14 @@ export interface TargetPolicy {
   readonly limits: TargetLimits
   readonly ordering: { readonly onDead: OnDead }
   /** Not there: its defaults. */
+  /** Absent: the default one. */
+  readonly breaker?: BreakerPolicy | null
   readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope }
+}
+
+/** What opens the target's breaker; null: nothing does. */
+export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
+  return breaker === undefined ? DEFAULT_BREAKER : breaker
 }
 
 export interface Limits {

@@ -21,6 +21,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   target_paused: 'its target is paused',
   ordering: 'another of its ordering key goes first',
   told_to_wait: 'the API told its target to wait',
+  breaker_open: 'the calls of its target failed one after the other, and a probe tries first whether it works again',
   // held
   opaque: 'the API can be asked nothing, and nothing can be repeated safely',
   unproven: 'no rung of the ladder could settle it',

@@ -202,7 +202,7 @@ function saysOf(verdict: ReconciliationVerdict, told: Told): string {
   const notes = [
     calls && told.paused ? 'once its target is resumed' : '',
     told.ahead === null ? '' : `once request ${told.ahead} of its ordering key has settled`,
-    calls && told.mayCallAt !== null ? `not before ${new Date(told.mayCallAt).toISOString()}, as the API told` : '',
+    calls && told.mayCallAt !== null ? `not before ${new Date(told.mayCallAt).toISOString()}, as its target waits` : '',
     told.isUnsure && calls ? 'if the account is still the same: its credentials are not set here' : '',
     isOlder(told) && !isMissing(verdict) ? 'by the description of its call: the config has changed since' : '',
   ].filter((note) => note !== '')

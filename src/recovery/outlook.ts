@@ -71,8 +71,7 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
   }
   if (blockedBy !== null) return turn(blockedBy, state === 'scheduled' ? dueAt : null)
   const wait = lastWait(waits, now)
-  if (wait !== null && wait.until > (dueAt ?? 0))
-    return told('worker', 'call', wait.until, `the API told its ${wait.scope} to wait (${wait.toldBy})`)
+  if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, sayWait(wait))
   if (state === 'scheduled')
     return told('worker', 'call', dueAt, reason === 'parked' ? sayReason(reason) : 'it is called when it is due')
   return told('worker', 'call', null, 'it is called by the next worker that has a free slot')
@@ -83,6 +82,11 @@ function turn({ requestId, state, reason }: BlockedBy, dueAt: number | null): Ou
   const by = state === 'held' || state === 'dead' ? 'person' : 'worker'
   const why = reason === null ? '' : `: ${sayReason(reason)}`
   return told(by, 'turn', dueAt, `request ${requestId} of its ordering key goes first; it is ${state}${why}`)
+}
+
+function sayWait({ cause, scope, toldBy }: TimedPause): string {
+  if (cause === 'breaker') return `the breaker of its target is open: its calls failed (${toldBy})`
+  return `the API told its ${scope} to wait (${toldBy})`
 }
 
 function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
@@ -121,7 +125,7 @@ function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, cl
   const paused =
     detail.pause !== null && step === 'replay' ? '; its target is paused, so it waits for "onceish resume"' : ''
   const wait = step === 'replay' ? lastWait(detail.waits, clock.wall) : null
-  const waits = wait === null ? '' : `; the API told its ${wait.scope} to wait (${wait.toldBy})`
+  const waits = wait === null ? '' : `; ${sayWait(wait)}`
   const ahead = detail.blockedBy?.requestId
   const inLine =
     ahead !== undefined && step === 'replay' ? `; request ${ahead} of its ordering key goes first, so it waits` : ''

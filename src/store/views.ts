@@ -140,16 +140,16 @@ export interface Pause {
 }
 
 /**
- * A pause that ends by itself: the API told to wait. It is for all workers; after it calls begin again, few at first. Instants are
+ * A pause that ends by itself: the API told to wait, or its calls failed. It is for all workers; after it calls begin again, few at first. Instants are
  * UTC epoch ms.
  */
 export interface TimedPause {
   /** Whom it stops: a target, or all that share a bucket. */
   readonly scope: WaitScope
   readonly name: string
-  /** `told_to_wait`. */
+  /** `told_to_wait`; `breaker`: its calls failed one after the other. */
   readonly cause: string
-  /** The header and its value: `retry-after: 900`. */
+  /** The header and its value, `retry-after: 900`; or the failure that opened the breaker. */
   readonly toldBy: string
   readonly since: number
   /** No call begins earlier. */
@@ -158,6 +158,18 @@ export interface TimedPause {
   readonly rampUntil: number
   /** Calls that have begun since `until`. */
   readonly begun: number
+}
+
+/** A breaker that is open: no call but one probe at a time. Instants are UTC epoch ms. */
+export interface OpenBreakerView {
+  readonly since: number
+  /** The failure that opened it. */
+  readonly reason: string
+  /** The next probe is the first call that is due from then on. */
+  readonly probeAt: number
+  readonly failedProbes: number
+  /** The request whose call is the probe that is out. */
+  readonly probe: number | null
 }
 
 /** A task that an API made beyond the one that its request was settled on. */
@@ -200,6 +212,8 @@ export interface TargetStatus {
   readonly blocked: number
   /** Its own, and those of the bucket that it shares. */
   readonly waits: readonly TimedPause[]
+  /** Null: closed. */
+  readonly breaker: OpenBreakerView | null
   /** Requests that were told to wait for longer than `rateLimit.maxWaitMs`; they go on by themselves. */
   readonly parked: number
   /** When the first of them goes on; epoch ms. */

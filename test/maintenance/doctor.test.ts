@@ -109,7 +109,7 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NO_WAITS = { waits: [], parked: 0, parkedUntil: null, blocked: 0 }
+const NO_WAITS = { waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
 const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', ...NO_WAITS }
 const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...NO_WAITS }
 

@@ -395,8 +395,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/checks.js',
-        find: 'waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target)',
-        replace: 'lanes.take(target)',
+        find: 'waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(',
+        replace: 'lanes.take(',
       },
     ],
     often: ['copy the store', 'put the copy back'],

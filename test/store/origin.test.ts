@@ -146,6 +146,7 @@ test('a store of an older schema begins its record with its first claim', async 
   db.exec(`DROP VIEW request_overview; DROP TABLE ordering_heads; DROP TABLE ordering_followers;
     ALTER TABLE requests DROP COLUMN ordering_key; CREATE VIEW request_overview AS SELECT 1;
     DROP TABLE buckets; DROP TABLE bucket_members; DROP TABLE timed_pauses;
+    DROP TABLE breakers;
     ALTER TABLE store DROP COLUMN has_called; ALTER TABLE store DROP COLUMN clock_ahead_ms;
     UPDATE store SET schema_version = 2`)
   db.close()

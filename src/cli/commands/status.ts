@@ -8,7 +8,7 @@ import { attentionLines, attentionOf } from '../attention.ts'
 import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'
-import { lasting, waitLines, waitRemark } from '../waits.ts'
+import { breakerLines, lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
   program
@@ -35,6 +35,7 @@ const NOTHING: TargetStatus = {
   pauseReason: null,
   blocked: 0,
   waits: [],
+  breaker: null,
   parked: 0,
   parkedUntil: null,
 }
@@ -64,14 +65,14 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   const now = Date.now()
   const shown = REQUEST_STATES.filter((state) => status.states[state])
   const targets = Object.entries(allTargets(status, config))
-  const rows = targets.map(([name, { states, paused, waits }]) => [
+  const rows = targets.map(([name, { states, paused, waits, breaker }]) => [
     name,
     ...shown.map((state) => states[state] ?? 0),
-    remark(name, paused, config) ?? waitRemark(waits, now),
+    remark(name, paused, config) ?? (breaker === null ? waitRemark(waits, now) : 'breaker open'),
   ])
   if (rows.length > 1) rows.push(['all', ...shown.map((state) => status.states[state] ?? 0), null])
   print(table(['target', ...shown, 'remark'], rows))
-  print(...waitLines(status, now, next))
+  print(...breakerLines(status, now), ...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
   if (status.oldestUnknown !== null) {

@@ -6,7 +6,7 @@ import { example } from '../arguments.ts'
 import { readSettings, type Settings, withStore } from '../context.ts'
 import { duration, fields, print, printJson, relative } from '../print.ts'
 import { kindOf, promiseOf } from '../promise.ts'
-import { lasting, waitWords } from '../waits.ts'
+import { breakerWords, lasting, waitWords } from '../waits.ts'
 
 export function addTargets(program: Command): void {
   program
@@ -58,6 +58,7 @@ function describe(
     pausedBy = null,
     pauseReason = null,
     waits = [],
+    breaker = null,
   } = status?.targets[name] ?? {}
   return {
     target: name,
@@ -79,6 +80,7 @@ function describe(
     pausedBy,
     pauseReason,
     waits: lasting(waits, Date.now()),
+    breaker,
   }
 }
 
@@ -119,8 +121,9 @@ function limitsOf({ limits: { concurrency, rate, bucket } }: Described): string 
   return said.length === 0 ? null : said.join('; ')
 }
 
-function stateOf({ paused, pausedAt, pausedBy, pauseReason, waits }: Described): string {
+function stateOf({ paused, pausedAt, pausedBy, pauseReason, waits, breaker }: Described): string {
   const now = Date.now()
+  if (!paused && breaker !== null) return breakerWords(breaker, now)
   if (!paused) return waits.length === 0 ? 'open' : waits.map((wait) => waitWords(wait, now)).join('; ')
   return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, now)}${pauseReason === null ? '' : `: ${pauseReason}`}`
 }

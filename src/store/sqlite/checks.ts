@@ -24,7 +24,7 @@ import { descriptionOf, type Turn } from './turn-context.ts'
 
 /** A paused target wakes its rows when it is resumed, and a turn whose it is; until then they are only looked up. */
 const CLOSED_CHECK_MS = 60_000
-const NOT_ITS_TURN = { why: 'ordering', waitsUntil: null } as const
+const NOT_ITS_TURN = { why: 'ordering', until: null } as const
 
 export interface Reconciled {
   readonly row: SettledRow
@@ -44,7 +44,7 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
-  const closed = waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target)
+  const closed = waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target, requestId)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
   if (closed?.why === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
@@ -63,11 +63,11 @@ function closedUntil(
   { word, input }: Turn,
   row: TaskState,
   policy: TargetPolicy,
-  { waitsUntil }: Pick<Closed, 'waitsUntil'>,
+  { until }: Pick<Closed, 'until'>,
 ): number {
   const soon = word.now + CLOSED_CHECK_MS
-  if (waitsUntil === null) return soon
-  const at = word.now + spreadMs(waitsUntil - word.now, input.random())
+  if (until === null) return soon
+  const at = word.now + spreadMs(until - word.now, input.random())
   return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
 }
 

@@ -49,7 +49,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
     const claimed = claimOne(turn, head)
     if ('outcome' in claimed) dead.push(claimed)
     else {
-      lanes.take(head.target)
+      lanes.take(head.target, head.request_id)
       calls.push(claimed)
     }
   }

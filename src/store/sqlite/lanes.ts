@@ -1,7 +1,7 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { Standing } from '../turn.ts'
-import { type Permits, permitsOf } from './permits.ts'
+import { type Permits, permitsOf, type Wait } from './permits.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -29,15 +29,12 @@ interface Lane {
   highestId: number
 }
 
-/** `waitsUntil`: the API told to wait until then; null: its limits, or a person's pause, whose end nobody knows. */
-export interface Closed {
-  readonly why: 'target_paused' | 'told_to_wait' | 'limited'
-  readonly waitsUntil: number | null
-}
+/** `until`: no call begins earlier; null: its limits, or a person's pause, whose end nobody knows. */
+export type Closed = Wait | { readonly why: 'target_paused' | 'limited'; readonly until: null }
 
 export interface Lanes {
   /** Null: a call of this target may begin, and is counted. Else why not. */
-  take(target: string): Closed | null
+  take(target: string, requestId: number): Closed | null
   /**
    * The next request, taken off its lane: of the open lane that has fewest calls in flight, else the more urgent one, else the one
    * that waited longer. `wanted` bounds the reading ahead.
@@ -61,14 +58,17 @@ export function openLanes(turn: Turn): Lanes {
     }),
   )
   return {
-    take: (target) => {
+    take: (target, requestId) => {
       const lane = lanes.get(target)
-      if (lane === undefined || lane.isPaused) return { why: 'target_paused', waitsUntil: null }
-      const waitsUntil = lane.permits.reduce<number | null>(laterWait, null)
-      if (waitsUntil !== null) return { why: 'told_to_wait', waitsUntil }
-      if (!isOpen(lane)) return { why: 'limited', waitsUntil: null }
+      if (lane === undefined || lane.isPaused) return { why: 'target_paused', until: null }
+      const wait = lane.permits.reduce<Wait | null>(laterWait, null)
+      if (wait !== null) return wait
+      if (!isOpen(lane)) return { why: 'limited', until: null }
       lane.taken++
-      for (const permits of lane.permits) permits.taken++
+      for (const permits of lane.permits) {
+        permits.taken++
+        permits.takenBy = requestId
+      }
       return null
     },
     nextHead: (wanted) => takeHead(sql, lanes, wanted),
@@ -77,8 +77,8 @@ export function openLanes(turn: Turn): Lanes {
   }
 }
 
-function laterWait(latest: number | null, { waitsUntil }: Permits): number | null {
-  return waitsUntil === null ? latest : Math.max(waitsUntil, latest ?? waitsUntil)
+function laterWait(latest: Wait | null, { waits }: Permits): Wait | null {
+  return waits === null || (latest !== null && latest.until >= waits.until) ? latest : waits
 }
 
 function isOpen({ isPaused, standing, taken, permits }: Lane): boolean {

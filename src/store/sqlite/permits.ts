@@ -1,19 +1,29 @@
 // What may hold calls back in one turn: the rate and the concurrency of a target, the same of a bucket that several targets
 // share, and a pause that ends by itself, with the ramp after it. Each says how many calls it lets begin, and is charged by those that
 // do, in the transaction that claims them: so it holds for all processes together.
+import { beginProbe, callsAllowed } from '../../core/breaker.ts'
 import type { Limits, RateLimit } from '../../core/policy.ts'
 import { RAMP_MS, rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
+import { saveBreaker } from './breakers.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
+
+/** Whom time alone sets free. */
+export interface Wait {
+  readonly why: 'told_to_wait' | 'breaker_open'
+  readonly until: number
+}
 
 export interface Permits {
   /** How many calls may begin in this turn. */
   readonly open: number
   taken: number
+  /** The last that was taken, by its request. */
+  takenBy: number | null
   /** Of a pause that lasts: until when. */
-  readonly waitsUntil: number | null
+  readonly waits: Wait | null
   /** When the next may begin, with those taken; null: time alone does not tell. */
   opensAt(): number | null
   /** Writes down what was taken. */
@@ -31,6 +41,8 @@ export interface TimedPauseRow {
 }
 
 const NONE: readonly Permits[] = []
+/** Of the pause that goes with a breaker. */
+const BREAKER_CAUSE = 'breaker'
 
 /** @returns the permits that each target's calls need; those of a bucket are the same for all that share it. */
 export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits[] {
@@ -57,6 +69,8 @@ export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits
     const { rate, concurrency, bucket } = limits
     if (rate === null && concurrency === null && bucket === undefined && pauses.length === 0) return NONE
     const made = [...pausePermits(turn, pauses, 'target', name, limits)]
+    const ofBreaker = breakerPermits(turn, name)
+    if (ofBreaker !== null) made.push(ofBreaker)
     if (rate !== null) {
       const tokens = read(sql.targetTokens, name)
       made.push(ratePermits(rate, tokens, word.now, (left) => sql.saveTargetTokens.run(name, left.tokens, left.at)))
@@ -70,10 +84,11 @@ export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits
 const UNLIMITED: Limits = { concurrency: null, rate: null }
 
 /** Those whose ramp is over are removed: nothing is left of them that holds a call back. */
-function currentPauses({ sql, word }: Turn): readonly TimedPauseRow[] {
+function currentPauses({ sql, word, breakers }: Turn): readonly TimedPauseRow[] {
   const rows = sql.timedPauses.all() as TimedPauseRow[]
   return rows.filter(({ scope, name, cause, until }) => {
-    if (word.now < until + RAMP_MS) return true
+    // An open breaker's has no end before it is closed.
+    if (word.now < until + RAMP_MS || (cause === BREAKER_CAUSE && breakers.get(name)?.kind === 'open')) return true
     sql.endTimedPause.run(scope, name, cause)
     return false
   })
@@ -84,20 +99,24 @@ function read(tokens: Statements['targetTokens'], name: string): Bucket | null {
 }
 
 function pausePermits(
-  { sql, word }: Turn,
+  { sql, word, breakers }: Turn,
   pauses: readonly TimedPauseRow[],
   scope: TimedPauseRow['scope'],
   of: string,
   limits: Limits,
 ): readonly Permits[] {
   const own = pauses.filter((pause) => pause.scope === scope && pause.name === of)
-  return own.map(({ cause, until, begun }): Permits => {
+  const isOpen = breakers.get(of)?.kind === 'open'
+  // While a breaker is open, its own permits say more than its pause.
+  const counted = own.filter(({ cause }) => !(cause === BREAKER_CAUSE && isOpen))
+  return counted.map(({ cause, until, begun }): Permits => {
     const isOver = word.now >= until
     const open = isOver ? rampAllowance(limits, word.now - until) - begun : 0
     return {
       open,
       taken: 0,
-      waitsUntil: isOver ? null : until,
+      takenBy: null,
+      waits: isOver ? null : { why: 'told_to_wait', until },
       opensAt() {
         return isOver ? until + rampOpensAfterMs(limits, begun + this.taken) : until
       },
@@ -114,7 +133,8 @@ function ratePermits(rate: RateLimit, stored: Bucket | null, now: number, save: 
   return {
     open: Math.floor(bucket.tokens),
     taken: 0,
-    waitsUntil: null,
+    takenBy: null,
+    waits: null,
     opensAt() {
       return nextTokenAt(left(this.taken), rate)
     },
@@ -125,5 +145,26 @@ function ratePermits(rate: RateLimit, stored: Bucket | null, now: number, save: 
 }
 
 function slotPermits(open: number): Permits {
-  return { open, taken: 0, waitsUntil: null, opensAt: () => null, save: () => {} }
+  return { open, taken: 0, takenBy: null, waits: null, opensAt: () => null, save: () => {} }
+}
+
+/** Null: it lets any number begin. */
+function breakerPermits(turn: Turn, target: string): Permits | null {
+  const breaker = turn.breakers.get(target)
+  const { word, input } = turn
+  const allowed = callsAllowed(breaker ?? null, word.now)
+  if (breaker?.kind !== 'open' || allowed === 'any') return null
+  return {
+    open: allowed === 'probe' ? 1 : 0,
+    taken: 0,
+    takenBy: null,
+    waits: allowed === 'none' ? { until: breaker.probeAt, why: 'breaker_open' } : null,
+    opensAt() {
+      return this.taken > 0 ? word.now + input.leaseMs : breaker.probeAt
+    },
+    save() {
+      if (this.takenBy === null) return
+      saveBreaker(turn, target, breaker, beginProbe(breaker, this.takenBy, word.now, input.leaseMs))
+    },
+  }
 }

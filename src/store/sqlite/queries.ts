@@ -20,6 +20,7 @@ import type {
   TargetStatus,
   TimedPause,
 } from '../views.ts'
+import { readBreakers } from './breakers.ts'
 import type { Connection } from './connection.ts'
 import type { TimedPauseRow } from './permits.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
@@ -292,6 +293,7 @@ export function storeStatus(sql: Statements): StoreStatus {
       pausedBy: null,
       pauseReason: null,
       waits: [],
+      breaker: null,
       parked: 0,
       parkedUntil: null,
       blocked: 0,
@@ -325,6 +327,11 @@ export function storeStatus(sql: Statements): StoreStatus {
       pausedBy: row.paused_by,
       pauseReason: row.pause_reason,
     })
+  }
+  for (const [name, breaker] of readBreakers(sql)) {
+    if (breaker.kind !== 'open') continue
+    const { kind: _, ...view } = breaker
+    of(name).breaker = view
   }
   const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
   for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {

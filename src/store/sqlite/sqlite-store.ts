@@ -262,7 +262,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>
       change('resume', () => {
-        const waits = sql.cutTimedPauses.run({ now, target }).changes
+        const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes
         const resumed = sql.resumeTarget.run(target).changes + waits > 0
         if (resumed) sql.wakePaused.run(now, target)
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)

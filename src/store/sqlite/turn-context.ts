@@ -1,4 +1,5 @@
 // What every step of one turn is handed.
+import type { Breaker } from '../../core/breaker.ts'
 import type { TurnInput } from '../turn.ts'
 import type { Statements } from './statements.ts'
 import type { Word } from './transitions.ts'
@@ -12,6 +13,8 @@ export interface Turn {
   readonly highWaterAt: number
   /** Steady time in this transaction. */
   readonly steadyAt: number
+  /** By target, where one has something to tell; kept in step with the store. */
+  readonly breakers: Map<string, Breaker>
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

@@ -5,6 +5,7 @@ import { CLOCK_NOISE_MS } from '../../core/clock.ts'
 import { invariant } from '../../core/errors.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
+import { noteCallEnds, readBreakers } from './breakers.ts'
 import { earliest, leaseChecks, nextDueAt, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
 import { openLanes } from './lanes.ts'
@@ -28,8 +29,10 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     owner: ownerOf(input.worker),
     highWaterAt: facts.highWaterAt,
     steadyAt: Math.max(now, input.steady.now()),
+    breakers: readBreakers(sql),
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
+  noteCallEnds(turn, input.results, settled)
   const lost = input.renewals.filter((call) => !renew(turn, call))
   const expired = expireLeases(turn)
   const promoted = promote(turn)

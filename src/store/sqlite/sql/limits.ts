@@ -60,5 +60,26 @@ export const LIMIT_SQL = {
   ),
   endTimedPause: row('DELETE FROM timed_pauses WHERE scope = ? AND name = ? AND cause = ?'),
   cutTimedPauses: row(`UPDATE timed_pauses SET until = :now WHERE until > :now AND ${pausesOf(':target')}`),
+
+  // breakers, and the pauses that go with them
+  breakers: row('SELECT * FROM breakers'),
+  saveBreaker: row(
+    `INSERT INTO breakers (target, failures_in_a_row, counted_from, counted_calls, counted_failures, opened_at, reason, failed_probes,
+       probe_at, probe_request_id)
+     VALUES (:target, :failures_in_a_row, :counted_from, :counted_calls, :counted_failures, :opened_at, :reason, :failed_probes,
+       :probe_at, :probe_request_id)
+     ON CONFLICT (target) DO UPDATE SET failures_in_a_row = excluded.failures_in_a_row, counted_from = excluded.counted_from,
+       counted_calls = excluded.counted_calls, counted_failures = excluded.counted_failures, opened_at = excluded.opened_at,
+       reason = excluded.reason, failed_probes = excluded.failed_probes, probe_at = excluded.probe_at,
+       probe_request_id = excluded.probe_request_id`,
+  ),
+  deleteBreaker: row('DELETE FROM breakers WHERE target = ?'),
+  saveBreakerPause: row(
+    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by) VALUES ('target', :target, 'breaker', :since, :until, :reason)
+     ON CONFLICT (scope, name, cause) DO UPDATE SET since = :since, until = :until, told_by = :reason, begun = 0`,
+  ),
+  endBreakerPause: row(
+    `UPDATE timed_pauses SET until = :now, begun = 0 WHERE scope = 'target' AND name = :target AND cause = 'breaker'`,
+  ),
   nextPauseEnd: value('SELECT MIN(until) FROM timed_pauses WHERE until > ?'),
 } as const

@@ -126,7 +126,8 @@ export const TURN_SQL = {
   ),
   // What waited only for its target to be open again.
   wakePaused: row(
-    `UPDATE task_state SET next_check_at = ? WHERE state = 'unknown' AND target = ? AND (reason = 'target_paused' OR reason = 'told_to_wait')`,
+    `UPDATE task_state SET next_check_at = ? WHERE state = 'unknown' AND target = ?
+       AND (reason = 'target_paused' OR reason = 'told_to_wait' OR reason = 'breaker_open')`,
   ),
   payload: value('SELECT payload FROM requests WHERE request_id = ?'),
   description: value('SELECT description FROM target_versions WHERE target = ? AND version = ?'),

@@ -92,7 +92,9 @@ export const VIEW_SQL = {
   oldestUnknown: value(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`),
   drainStatus: row(
     `WITH served AS (SELECT value AS target FROM json_each(:targets)),
-       waits AS (${waitingBeyond('served', ':horizon')}),
+       -- A target whose probes fail is waited for no longer.
+       waits AS (${waitingBeyond('served', ':horizon')}
+         UNION SELECT target FROM breakers WHERE opened_at IS NOT NULL AND failed_probes > 0),
        resumed AS (SELECT target FROM served WHERE target NOT IN (SELECT target FROM targets WHERE paused_at IS NOT NULL)),
        open AS (SELECT target FROM resumed WHERE target NOT IN (SELECT target FROM waits))
      SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
@@ -100,8 +102,8 @@ export const VIEW_SQL = {
        EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served AND updated_at <= :claimedBefore)
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served
            AND NOT (reason IS 'target_paused' AND target NOT IN (SELECT target FROM resumed))
-           AND NOT (reason IS 'told_to_wait' AND target IN (SELECT target FROM waits))
-           AND NOT (reason IS 'ordering' AND ${isBehind('task_state.request_id')})) AS in_doubt`,
+           AND NOT (reason IS 'ordering' AND ${isBehind('task_state.request_id')})
+           AND NOT ((reason IS 'told_to_wait' OR reason IS 'breaker_open') AND target IN (SELECT target FROM waits))) AS in_doubt`,
   ),
   hasWork: value(
     `WITH served AS (SELECT value AS target FROM json_each(:targets)

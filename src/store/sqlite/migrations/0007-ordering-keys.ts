@@ -1,4 +1,4 @@
-// Schema version 6: ordering keys. `ordering_heads` says whose turn it is, one row for each key that owes something;
+// Schema version 7: ordering keys. `ordering_heads` says whose turn it is, one row for each key that owes something;
 // `ordering_followers` holds those behind it, which are in neither `ready` nor `waiting`, so that claims never pass over them.
 // `due_at` is null of those that are not queued; nothing promotes the others, and `since_at` is a time that surely has been. The
 // column is the last of its table, so that no row is rewritten, and costs a request without a key no byte.

@@ -1,0 +1,45 @@
+// What people see of a target whose API is down: its breaker opens, a drain gives up after a failed probe, and a word closes it.
+import { expect, test } from 'vitest'
+import { linesOf, NOWHERE, workspace } from '../support/run-cli.ts'
+
+const DOWN = {
+  submit: { url: NOWHERE },
+  idempotency: { header: 'Idempotency-Key', rememberedFor: '24h' },
+  taskId: '{% $response.body.id %}',
+  breaker: { failures: 3, probeAfter: '100ms', maxProbeAfter: '1h' },
+}
+
+test('an API that refuses connections opens the breaker: a drain ends, status and targets say why, resume closes it', async () => {
+  const { cli, json } = workspace({ targets: { renders: DOWN } })
+  for (let n = 1; n <= 5; n++) await json(['enqueue', '--target', 'renders', '--payload', String(n)])
+  expect((await cli(['work', '--drain'])).code).toBe(0)
+  const { targets } = await json<{ targets: Record<string, { breaker: unknown }> }>(['status'])
+  expect(targets['renders']?.breaker).toEqual({
+    since: expect.any(Number),
+    reason: expect.stringContaining('not_executed: ECONNREFUSED'),
+    probeAt: expect.any(Number),
+    failedProbes: expect.any(Number),
+    probe: null,
+  })
+  const { stdout } = await cli(['status'])
+  expect(stdout).toMatch(/^renders .*breaker open$/m)
+  expect(stdout).toMatch(/^renders: breaker open \(.* failed\) by not_executed: ECONNREFUSED.*; next probe /m)
+  expect((await cli(['targets'])).stdout).toMatch(/state +breaker open \(.*; next probe /m)
+  const [shown] = linesOf((await cli(['targets', '--json'])).stdout)
+  expect(shown).toMatchObject({ breaker: targets['renders']?.breaker })
+  expect((await cli(['resume', 'renders'])).code).toBe(0)
+  expect(await json(['status'])).toMatchObject({ targets: { renders: { breaker: null } } })
+})
+
+test.each([
+  ['true', 'expected false or { failures, rate, probeAfter, maxProbeAfter }'],
+  [{ failures: 0 }, 'failures'],
+  [{ rate: { share: 2, calls: 10, within: '1m' } }, 'rate.share'],
+  [{ probesAfter: '1s' }, 'probeAfter'],
+])('a breaker of %j is refused, with its place', async (breaker, said) => {
+  const { cli } = workspace({ targets: { renders: { ...DOWN, breaker } } })
+  const { code, stderr } = await cli(['targets'])
+  expect(code).toBe(2)
+  expect(stderr).toContain('breaker')
+  expect(stderr).toContain(said)
+})
