@@ -267,3 +267,31 @@ test('behind one that is held the others of its key stay in doubt; a drain does 
   expect((await once.status()).states).toEqual({ submitted: 3 })
   await once.close()
 })
+
+test('behind one that is due later than any call, what a copy has forgotten waits for it too', async () => {
+  const { clock, api, open, enqueue, copy, work, recover, putBack } = await world()
+  const before = await open()
+  const later = await enqueue(before, 1, clock.wallNow() + 2 * HOUR, 'a')
+  const behind = await enqueue(before, 2, undefined, 'a')
+  await before.backup(copy)
+  await before.cancel(later)
+  await work(before)
+  await before.close()
+  const [forgotten] = api.calls
+  putBack()
+  const once = await open()
+  expect(await once.declareRestored()).toMatchObject({ doubted: 1, kept: 1 })
+  await recover(once)
+  expect(await once.get(behind)).toMatchObject({
+    state: 'unknown',
+    reason: 'ordering',
+    blockedBy: { requestId: later, state: 'scheduled' },
+  })
+  expect(api.calls).toHaveLength(1)
+  clock.advance(2 * HOUR)
+  await work(once)
+  expect(api.calls.map(({ json }) => json)).toEqual([{ n: 2 }, { n: 1 }, { n: 2 }])
+  expect(api.calls[2]?.key).toBe(forgotten?.key)
+  expect((await once.status()).states).toEqual({ submitted: 2 })
+  await once.close()
+})

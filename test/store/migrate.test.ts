@@ -114,6 +114,16 @@ test('and its work goes on: calls, dedupe, doubt and purge', async () => {
   await world.store.close()
 })
 
+test('an ordering key begins with the first request that has one: those from before wait for nobody', async () => {
+  const world = await openWorld({ path: writeVersion1() })
+  for (const n of ['new', 'newer']) await world.enqueue({ n }, { orderingKey: 'a' })
+  const claimed = (await world.turn({ slots: 9 })).calls.map(({ requestId }) => requestId)
+  expect(claimed).toEqual([1, 50, 52])
+  expect((await world.store.get(53))?.blockedBy).toMatchObject({ requestId: 52 })
+  expect((await world.store.get(3))?.orderingKey).toBeNull()
+  await world.store.close()
+})
+
 test('ids go on where they were, also where every request has left', async () => {
   const path = writeVersion1()
   const db = new Database(path)
