@@ -50,5 +50,5 @@ targets:
       margin: 1h # nothing is repeated in the last hour of that
     taskId: "{% $response.body.id %}"
     retry: { maxAttempts: 8, initialMs: 1000, maxMs: 300000 }
-    # limits: { concurrency: 8, rate: 10/s }
+    # limits: { concurrency: 8, rate: 10/s } # or { bucket: account }, shared by all that name it (buckets: { account: { rate: 10/s } })
 `

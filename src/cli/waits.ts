@@ -40,7 +40,7 @@ export function breakerLines({ targets }: StoreStatus, now: number): string[] {
 
 function goesOn({ until, rampUntil, begun }: TimedPause, now: number): string {
   if (until > now) return `waits until ${instant(until)} (${relative(until, now)})`
-  const percent = Math.round(rampShare(now - until) * 100)
+  const percent = Math.round(rampShare(rampUntil - until, now - until) * 100)
   return `ramping up, at ${percent} % of the limit (${plural(begun, 'call')} so far), over ${relative(rampUntil, now)}`
 }
 

@@ -58,6 +58,7 @@ export const bucketSchema = section(limitFields).transform(limitsOf)
 export const waitFields = {
   maxWaitMs: duration({ min: 1 }).optional(),
   scope: z.enum(['target', 'bucket']).optional(),
+  rampMs: duration().optional(),
 }
 
 /** `false`: nothing but a person's word or the API's stops its calls. */
@@ -86,8 +87,12 @@ const breakerSection = section({
 
 type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
 
-export function waitOf({ maxWaitMs, scope }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
-  return { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) }
+export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
+  return {
+    ...(maxWaitMs !== undefined && { maxWaitMs }),
+    ...(scope !== undefined && { scope }),
+    ...(rampMs !== undefined && { rampMs }),
+  }
 }
 
 /** What stands beside the calls themselves. */

@@ -54,11 +54,14 @@ export type StatusAnswer = 'pending' | 'succeeded' | 'failed' | 'gone'
 /** `10/s`, `600/min`, or with a burst. */
 export type RateDescription = string | { readonly count: number; readonly per: Duration; readonly burst?: number }
 
+/** What to do where the API tells to wait. */
 export interface WaitDescription {
   /** A request that is told to wait for longer is parked; default 1 h. */
   readonly maxWaitMs?: Duration
   /** Whom the wait stops; default the bucket, where there is one. */
   readonly scope?: WaitScope
+  /** How long calls then take to be as many as the limit allows; default 24 s, 0: at once. */
+  readonly rampMs?: Duration
 }
 
 /** When calls stop by themselves, and when one of them tries whether they may go on. */

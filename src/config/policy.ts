@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../core/canonical-json.ts'
 import type { KeyPolicy, LookupPolicy, TargetPolicy } from '../core/policy.ts'
+import { waitOf } from './care-schema.ts'
 import type { CareDefinition, LookupTimes, TargetDefinition } from './target-definition.ts'
 import { lookupDependsOnKey } from './target-templates.ts'
 
@@ -52,9 +53,9 @@ export function policyWith(
 }
 
 /** Nothing where nothing is said, so that what is stored of a target in code stays as it was. */
-function waitPolicyOf({ maxWaitMs, scope }: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
-  if (maxWaitMs === undefined && scope === undefined) return {}
-  return { rateLimit: { ...(maxWaitMs !== undefined && { maxWaitMs }), ...(scope !== undefined && { scope }) } }
+function waitPolicyOf(written: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
+  const rateLimit = waitOf(written)
+  return Object.keys(rateLimit).length === 0 ? {} : { rateLimit }
 }
 
 /** Changes with anything in the description: the first 16 hex characters of its SHA-256. */

@@ -345,8 +345,8 @@ function createLoop(options: WorkerOptions) {
       claim: {
         slots: claimSlots,
         targets: claimTargets,
-        standingOf: slots.standingOf,
         buckets: options.buckets,
+        standingOf: slots.standingOf,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },

@@ -56,9 +56,9 @@ export interface TargetPolicy {
   readonly limits: TargetLimits
   readonly ordering: { readonly onDead: OnDead }
   /** Not there: its defaults. */
-  /** Absent: the default one. */
+  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
+  /** Not there: the default one. Null: none. */
   readonly breaker?: BreakerPolicy | null
-  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope }
 }
 
 /** What opens the target's breaker; null: nothing does. */
@@ -66,7 +66,9 @@ export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
   return breaker === undefined ? DEFAULT_BREAKER : breaker
 }
 
+/** How many calls, of all workers together; null: no limit. */
 export interface Limits {
+  /** In flight. */
   readonly concurrency: number | null
   readonly rate: RateLimit | null
 }
@@ -91,13 +93,21 @@ export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy)
 }
 
 const MAX_WAIT_MS = 3_600_000
+const RAMP_MS = 24_000
 
 /** A request that is told to wait for longer is parked. */
 export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
   return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
 }
 
+/** How long calls take to be as many as the limit allows, after a wait. */
+export function rampMsOf({ rateLimit }: TargetPolicy): number {
+  return rateLimit?.rampMs ?? RAMP_MS
+}
+
+/** A token bucket. */
 export interface RateLimit {
+  /** In each `perMs`. */
   readonly count: number
   readonly perMs: number
   readonly burst: number

@@ -295,7 +295,7 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
     return settleOn({ ...row, olderAnswer: null }, row.olderAnswer, context, 'older_attempt')
   if (row.doubtfulAttempts.length > 0) return backToDoubt(row, result, context)
   // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
-  if (row.executed) return refunded(row, result, doubt(row, result, context, 'executed_without_id'))
+  if (row.executed) return doubt(row, result, context, 'executed_without_id')
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
   if (outcome.kind === 'rejected')
     return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
@@ -305,11 +305,9 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
 /** Sticky doubt: this attempt had no effect, but an earlier one still may have had. */
 function backToDoubt(row: TaskState, result: AttemptResult, context: SettleContext): Transition {
   if (result.outcome.kind === 'rejected') return hold(row, result, 'rejected_in_doubt')
-  return refunded(row, result, doubt(row, result, context, `${result.outcome.kind}_in_doubt`))
-}
-
-function refunded(row: TaskState, { outcome }: AttemptResult, back: Transition): Transition {
-  return isRefunded(outcome) ? { ...back, patch: { ...back.patch, replays: Math.max(0, row.replays - 1) } } : back
+  const back = doubt(row, result, context, `${result.outcome.kind}_in_doubt`)
+  const replays = isRefunded(result.outcome) ? Math.max(0, row.replays - 1) : row.replays
+  return { ...back, patch: { ...back.patch, replays } }
 }
 
 function requeue(row: TaskState, result: AttemptResult, context: SettleContext): Transition {

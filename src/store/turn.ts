@@ -93,10 +93,10 @@ export interface TurnInput {
   readonly claim: {
     readonly slots: number
     readonly targets: readonly ClaimTarget[]
-    /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
-    readonly standingOf?: (target: string) => Standing
     /** Sizes of the buckets that targets share; of one that is not named here, none. */
     readonly buckets?: Buckets
+    /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
+    readonly standingOf?: (target: string) => Standing
     readonly prepare: (request: Claimable) => Preparation
   }
   /** Rows to look into: doubt first, then submitted tasks that are tracked. */

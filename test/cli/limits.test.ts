@@ -106,7 +106,7 @@ test('a wait that is over is shown no more, also where no worker has been there 
   })
   await json(['enqueue', '--target', 'job', '--payload', '1'])
   const db = new Database(database)
-  db.exec(`INSERT INTO timed_pauses VALUES ('target', 'job', 'told_to_wait', 1000, 2000, 'retry-after: 1', 0)`)
+  db.exec(`INSERT INTO timed_pauses VALUES ('target', 'job', 'told_to_wait', 1000, 2000, 'retry-after: 1', 24000, 0)`)
   db.close()
   expect((await json<Told>(['status'])).targets['job']?.waits).toEqual([])
   expect((await cli(['status'])).stdout).not.toContain('retry-after')

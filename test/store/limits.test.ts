@@ -2,7 +2,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import type { Outcome } from '../../src/core/outcome.ts'
 import type { Buckets, TargetPolicy } from '../../src/core/policy.ts'
-import { RAMP_MS } from '../../src/core/ramp.ts'
 import type { ClaimedCall, TurnInput } from '../../src/store/turn.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, unknown, type World } from '../support/store.ts'
 
@@ -247,7 +246,7 @@ test('the wait of one target, where its scope is the target, leaves the others o
       toldBy: 'retry-after: 60',
       since: 1_000_000,
       until: 1_060_000,
-      rampUntil: 1_060_000 + RAMP_MS,
+      rampUntil: 1_060_000 + 24_000,
       begun: 0,
     },
   ])
@@ -344,6 +343,11 @@ test('a replay that waits is looked up meanwhile where it can be, and held at it
   await replay(world, 2, { ...KEYED, deadlineMs: 600_000 })
   expect((await world.store.get(1))?.taskState).toMatchObject({ nextCheckAt: 1_060_000 })
   expect((await world.store.get(2))?.taskState).toMatchObject({ nextCheckAt: 1_600_000 })
+  const horizon = 1_000_000 + 3_600_000
+  expect(await world.store.drainStatus(['images', 'videos'], horizon, horizon)).toEqual({
+    queued: false,
+    inDoubt: false,
+  })
 })
 
 test('another process is told of no work while its targets wait, and of when they go on', async () => {
@@ -353,6 +357,7 @@ test('another process is told of no work while its targets wait, and of when the
   const calls = await one.claim(1)
   const changed = other.store.watchChanges(['images', 'videos'])
   await settle(one, calls, limited(60))
+  await one.store.cancel(1, { now: one.clock.now, actor: 'me', note: null, ifVersion: null })
   expect(await changed(1_000_000)).toMatchObject({ work: false, nextDueAt: 1_060_000 })
   await fill(one, 1)
   expect(await changed(1_060_000)).toMatchObject({ work: true })
@@ -417,4 +422,25 @@ test.each([
   await settle(world, again.calls, limited(60))
   const { attempts, replays } = (await world.store.get(1))?.taskState ?? {}
   expect({ attempts, replays }).toEqual({ attempts: before?.attempts, replays: before?.replays })
+})
+
+test('a ramp is as long as the target says, and none where it says nothing of one', async () => {
+  for (const [rampMs, begun] of [
+    [4000, [1, 2, 6, 14, 20]],
+    [0, [20, 20, 20, 20, 20]],
+  ] as const) {
+    const world = await openShared({ account: { concurrency: 20, rate: null } }, { rateLimit: { rampMs } })
+    await fill(world, 21)
+    const [call] = await world.claim(1)
+    await settle(world, [call as ClaimedCall], limited(60))
+    world.clock.now += 60_000
+    let count = 0
+    const counts: number[] = []
+    for (let second = 0; second < 5; second++) {
+      count += (await world.claim(20)).length
+      counts.push(count)
+      world.clock.now += 1000
+    }
+    expect(counts).toEqual(begun)
+  }
 })

@@ -92,13 +92,15 @@ export async function torture({ seed, folder, isEnough, onProgress }: TortureOpt
 /** Times as short as safety allows. */
 function configOf(origin: string) {
   const retry = { maxAttempts: 40, initialMs: 50, maxMs: 400 }
+  // One call in a few is told to wait for a second, which is to be met often and not for long.
+  const rateLimit = { rampMs: 400 }
   return configFor(origin, {
     worker: { concurrency: 16, leaseMs: 1600, graceMs: 2000 },
     targets: {
-      executions: { retry },
-      renders: { retry },
-      parcels: { retry, lookup: { settleMs: SETTLE_MS } },
-      messages: { retry },
+      executions: { retry, rateLimit },
+      renders: { retry, rateLimit },
+      parcels: { retry, rateLimit, lookup: { settleMs: SETTLE_MS } },
+      messages: { retry, rateLimit },
     },
   })
 }

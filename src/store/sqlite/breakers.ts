@@ -1,6 +1,6 @@
 // The breakers of all targets, as one turn reads and writes them. A target whose calls succeed has no row.
 import { type Breaker, noteEnds } from '../../core/breaker.ts'
-import { breakerOf, NO_POLICY } from '../../core/policy.ts'
+import { breakerOf, NO_POLICY, rampMsOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
 import type { Statements } from './statements.ts'
@@ -43,7 +43,7 @@ function noteEndsOf(turn: Turn, target: string, ends: readonly AttemptResult[]):
 }
 
 export function saveBreaker(turn: Turn, target: string, before: Breaker | null, after: Breaker | null): void {
-  const { sql, word, breakers } = turn
+  const { sql, word, input, breakers } = turn
   if (after === null) {
     breakers.delete(target)
     sql.deleteBreaker.run(target)
@@ -54,7 +54,8 @@ export function saveBreaker(turn: Turn, target: string, before: Breaker | null, 
   const wasOpen = before?.kind === 'open'
   if (after?.kind === 'open') {
     const { since, probeAt, reason } = after
-    sql.saveBreakerPause.run({ target, since, until: probeAt, reason })
+    const ramp_ms = rampMsOf(input.policyOf(target) ?? NO_POLICY)
+    sql.saveBreakerPause.run({ target, since, until: probeAt, reason, ramp_ms })
     if (!wasOpen) note(turn, target, 'breaker_opened', reason)
   } else if (wasOpen) {
     // Calls begin again as after any other pause: few at first.

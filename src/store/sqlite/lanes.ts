@@ -17,9 +17,9 @@ interface Lane {
   readonly isPaused: boolean
   /** Null: nobody keeps account, and the order of the heads alone decides. */
   readonly standing: Standing | null
+  taken: number
   /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
   readonly permits: readonly Permits[]
-  taken: number
   heads: Head[]
   /** The last that was read ahead. */
   last: Head | null
@@ -81,8 +81,8 @@ function laterWait(latest: Wait | null, { waits }: Permits): Wait | null {
   return waits === null || (latest !== null && latest.until >= waits.until) ? latest : waits
 }
 
-function isOpen({ isPaused, standing, taken, permits }: Lane): boolean {
-  if (isPaused || (standing !== null && taken >= standing.room)) return false
+function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
+  if (isPaused || (standing !== null && begun >= standing.room)) return false
   for (const { taken, open } of permits) if (taken >= open) return false
   return true
 }
@@ -148,14 +148,13 @@ function charge(lanes: Iterable<Lane>): number | null {
   return next
 }
 
-/** When all that holds it back has let go; null: it is open, or waits for the end of a call. */
+/** When all that time ends of what holds it back is over; null: it is open, or waits for the end of a call. */
 function openingOf({ permits }: Lane): number | null {
   let opensAt: number | null = null
   for (const closed of permits) {
     if (closed.taken < closed.open) continue
     const at = closed.opensAt()
-    if (at === null) return null
-    opensAt = Math.max(opensAt ?? at, at)
+    if (at !== null) opensAt = Math.max(opensAt ?? at, at)
   }
   return opensAt
 }

@@ -3,7 +3,7 @@
 // do, in the transaction that claims them: so it holds for all processes together.
 import { beginProbe, callsAllowed } from '../../core/breaker.ts'
 import type { Limits, RateLimit } from '../../core/policy.ts'
-import { RAMP_MS, rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
+import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
 import { saveBreaker } from './breakers.ts'
@@ -37,6 +37,7 @@ export interface TimedPauseRow {
   readonly since: number
   readonly until: number
   readonly told_by: string
+  readonly ramp_ms: number
   readonly begun: number
 }
 
@@ -86,9 +87,9 @@ const UNLIMITED: Limits = { concurrency: null, rate: null }
 /** Those whose ramp is over are removed: nothing is left of them that holds a call back. */
 function currentPauses({ sql, word, breakers }: Turn): readonly TimedPauseRow[] {
   const rows = sql.timedPauses.all() as TimedPauseRow[]
-  return rows.filter(({ scope, name, cause, until }) => {
+  return rows.filter(({ scope, name, cause, until, ramp_ms }) => {
     // An open breaker's has no end before it is closed.
-    if (word.now < until + RAMP_MS || (cause === BREAKER_CAUSE && breakers.get(name)?.kind === 'open')) return true
+    if (word.now < until + ramp_ms || (cause === BREAKER_CAUSE && breakers.get(name)?.kind === 'open')) return true
     sql.endTimedPause.run(scope, name, cause)
     return false
   })
@@ -109,16 +110,16 @@ function pausePermits(
   const isOpen = breakers.get(of)?.kind === 'open'
   // While a breaker is open, its own permits say more than its pause.
   const counted = own.filter(({ cause }) => !(cause === BREAKER_CAUSE && isOpen))
-  return counted.map(({ cause, until, begun }): Permits => {
+  return counted.map(({ cause, until, begun, ramp_ms }): Permits => {
     const isOver = word.now >= until
-    const open = isOver ? rampAllowance(limits, word.now - until) - begun : 0
+    const open = isOver ? rampAllowance(limits, ramp_ms, word.now - until) - begun : 0
     return {
       open,
       taken: 0,
       takenBy: null,
       waits: isOver ? null : { why: 'told_to_wait', until },
       opensAt() {
-        return isOver ? until + rampOpensAfterMs(limits, begun + this.taken) : until
+        return isOver ? until + rampOpensAfterMs(limits, ramp_ms, begun + this.taken) : until
       },
       save() {
         if (this.taken > 0) sql.countBegun.run(this.taken, scope, of, cause)

@@ -1,7 +1,6 @@
 // What people ask: reads only, bounded, in the words of the store interface.
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
-import { RAMP_MS } from '../../core/ramp.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
@@ -297,8 +296,8 @@ interface ParkedRow {
   due_at: number
 }
 
-function toTimedPause({ scope, name, cause, told_by, since, until, begun }: TimedPauseRow): TimedPause {
-  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + RAMP_MS, begun }
+function toTimedPause({ scope, name, cause, told_by, since, until, begun, ramp_ms }: TimedPauseRow): TimedPause {
+  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + ramp_ms, begun }
 }
 
 interface TargetRow {

@@ -1,7 +1,7 @@
 // What an answer does to the limits of its target: a wait that the API told stops everybody, and a call that surely never left
 // gives back what its claim was charged.
 import { spreadMs } from '../../core/backoff.ts'
-import { type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
+import { rampMsOf, type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { Turn } from './turn-context.ts'
@@ -20,7 +20,15 @@ export function noteToldWait(
   if (leftMs <= 0) return
   const { scope, name } = waitScopeOf(target, policy)
   const until = word.now + spreadMs(leftMs, input.random())
-  const told = { scope, name, now: word.now, until, told_until: word.now + leftMs, told_by: outcome.limitedBy }
+  const told = {
+    scope,
+    name,
+    now: word.now,
+    until,
+    told_until: word.now + leftMs,
+    told_by: outcome.limitedBy,
+    ramp_ms: rampMsOf(policy),
+  }
   const wasWaiting = sql.isWaiting.get(told) === 1
   if (sql.beginWait.run(told).changes === 0 || wasWaiting) return
   const detail = JSON.stringify({ scope, name, until })
@@ -33,9 +41,9 @@ export function returnPermits(
   { target, state, updatedAt }: TaskState,
   { limits }: TargetPolicy,
 ): void {
-  if (limits.rate !== null) sql.returnTargetToken.run(limits.rate.burst, target)
-  const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
-  if (shared) sql.returnBucketToken.run(shared.burst, limits.bucket)
+  if (limits.rate !== null) sql.returnTargetToken.run(target)
+  if (limits.bucket !== undefined && input.claim.buckets?.[limits.bucket]?.rate)
+    sql.returnBucketToken.run(limits.bucket)
   // The claim is the last that has changed a row whose call runs.
   if (state === 'invoking') sql.returnBegun.run({ target, claimed_at: updatedAt })
 }

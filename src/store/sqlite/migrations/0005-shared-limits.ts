@@ -20,6 +20,7 @@ CREATE TABLE timed_pauses (
   since INTEGER NOT NULL,
   until INTEGER NOT NULL,
   told_by TEXT NOT NULL,
+  ramp_ms INTEGER NOT NULL,
   begun INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (scope, name, cause)
 ) STRICT, WITHOUT ROWID;

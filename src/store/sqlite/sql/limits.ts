@@ -20,13 +20,14 @@ export const LIMIT_SQL = {
     `INSERT INTO targets (target, tokens, tokens_at) VALUES (?, ?, ?)
      ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
   ),
-  returnTargetToken: row('UPDATE targets SET tokens = MIN(tokens + 1, ?) WHERE target = ? AND tokens_at IS NOT NULL'),
+  // The next refill keeps it within the burst.
+  returnTargetToken: row('UPDATE targets SET tokens = tokens + 1 WHERE target = ? AND tokens_at IS NOT NULL'),
   bucketTokens: row('SELECT tokens, tokens_at AS at FROM buckets WHERE bucket = ?'),
   saveBucketTokens: row(
     `INSERT INTO buckets (bucket, tokens, tokens_at) VALUES (?, ?, ?)
      ON CONFLICT (bucket) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
   ),
-  returnBucketToken: row('UPDATE buckets SET tokens = MIN(tokens + 1, ?) WHERE bucket = ?'),
+  returnBucketToken: row('UPDATE buckets SET tokens = tokens + 1 WHERE bucket = ?'),
 
   // members
   joinBucket: row(
@@ -48,10 +49,10 @@ export const LIMIT_SQL = {
   isWaiting: value('SELECT EXISTS (SELECT 1 FROM timed_pauses WHERE scope = :scope AND name = :name AND until > :now)'),
   // A wait that is told while another lasts only makes it longer; once calls have begun again, it is a new one.
   beginWait: row(
-    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by) VALUES (:scope, :name, 'told_to_wait', :now, :until, :told_by)
+    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by, ramp_ms) VALUES (:scope, :name, 'told_to_wait', :now, :until, :told_by, :ramp_ms)
      ON CONFLICT (scope, name, cause) DO UPDATE SET
        since = CASE WHEN timed_pauses.until > :now THEN timed_pauses.since ELSE :now END,
-       until = :until, told_by = :told_by, begun = 0
+       until = :until, told_by = :told_by, ramp_ms = :ramp_ms, begun = 0
      WHERE timed_pauses.until < :told_until`,
   ),
   countBegun: row('UPDATE timed_pauses SET begun = begun + ? WHERE scope = ? AND name = ? AND cause = ?'),
@@ -75,8 +76,9 @@ export const LIMIT_SQL = {
   ),
   deleteBreaker: row('DELETE FROM breakers WHERE target = ?'),
   saveBreakerPause: row(
-    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by) VALUES ('target', :target, 'breaker', :since, :until, :reason)
-     ON CONFLICT (scope, name, cause) DO UPDATE SET since = :since, until = :until, told_by = :reason, begun = 0`,
+    `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by, ramp_ms)
+     VALUES ('target', :target, 'breaker', :since, :until, :reason, :ramp_ms)
+     ON CONFLICT (scope, name, cause) DO UPDATE SET since = :since, until = :until, told_by = :reason, ramp_ms = :ramp_ms, begun = 0`,
   ),
   endBreakerPause: row(
     `UPDATE timed_pauses SET until = :now, begun = 0 WHERE scope = 'target' AND name = :target AND cause = 'breaker'`,
