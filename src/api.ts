@@ -18,6 +18,7 @@ import type { StoreOrigin } from './store/origin.ts'
 import type { CallerConnection } from './store/store.ts'
 import type {
   ListedOrphan,
+  NewDeadline,
   OperatorResult,
   OrphanResult,
   RequestEvent,
@@ -121,7 +122,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
     request: EnqueueRequest<Name, Payloads[Name]>,
   ): Enqueued
   /**
-   * NDJSON, streamed: `{"payload", "target"?, "priority"?, "runAt"?, "logicalHash"?, "orderingKey"?, "dedupe"?}` a line.
+   * NDJSON, streamed: `{"payload", "target"?, "priority"?, "runAt"?, "delay"?, "expiresAt"?, "logicalHash"?, "orderingKey"?, "dedupe"?}` a line.
    * Bad lines are in the report, not thrown; running the same lines again is safe.
    */
   enqueueLines(source: AsyncIterable<Buffer>, options: LinesOptions): Promise<EnqueueLinesReport>
@@ -169,8 +170,13 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   orphans(limit?: number): Promise<readonly ListedOrphan[]>
   /** Counts by state and target, and what is oldest. */
   status(): Promise<StoreStatus>
-  /** Takes a dead request back into the queue, with a budget of its own. */
-  retry(requestId: number, options?: WordOptions): Promise<OperatorResult>
+  /** Takes a dead request back into the queue, with a budget of its own. One whose deadline is over needs a new one, or none. */
+  retry(requestId: number, options?: WordOptions & NewDeadline): Promise<OperatorResult>
+  /**
+   * Queued requests move to where the priority puts them; one in doubt returns with it, should it be queued again, and its call and what
+   * is asked about it stay as they were made. @throws OnceishError REQUEST_INVALID for no priority
+   */
+  reprioritize(requestId: number, priority: number, options?: WordOptions): Promise<OperatorResult>
   /**
    * A person's word on a request in doubt. What leads to a call is refused while the last one can still land; `force` skips
    * that wait.
@@ -191,7 +197,9 @@ export interface Onceish<Payloads = Record<string, unknown>> {
     options?: EachOptions & { force?: boolean },
   ): Promise<SaidReport>
   /** The same for dead requests, which are taken back into the queue. */
-  retryWhere(filter: EachFilter, options?: EachOptions): Promise<SaidReport>
+  retryWhere(filter: EachFilter, options?: EachOptions & NewDeadline): Promise<SaidReport>
+  /** The same for those of `ids`, or every ready and scheduled request that fits. @throws OnceishError USAGE, REQUEST_INVALID */
+  reprioritizeWhere(filter: EachFilter, priority: number, options?: EachOptions): Promise<SaidReport>
   /** Makes an orphan the task of its request; the task that this had becomes the orphan. `ifVersion` is the request's. */
   adoptOrphan(orphanId: number, options?: WordOptions): Promise<OrphanResult>
   /** A person has dealt with the orphan: it is listed no more, and its request may be purged. */
@@ -201,7 +209,8 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   /** No worker calls the target until `resume`; lookups go on. */
   pause(target: string, reason?: string): Promise<void>
   /**
-   * Opens a target again, also one that its API's refusal of the credentials has paused.
+   * Opens a target again, also one that its API's refusal of the credentials has paused, or a wait that the API told: of its bucket
+   * too. After a wait calls begin again slowly, and requests that were told themselves when they are due.
    * @returns false where it was not paused.
    */
   resume(target: string): Promise<boolean>

@@ -71,7 +71,7 @@ export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/pur
 export { openOnceish } from './onceish.ts'
 export type { Enqueued } from './producer/enqueue.ts'
 export type { EnqueueLinesReport, LineError, LinesOptions } from './producer/enqueue-lines.ts'
-export type { EnqueueRequest } from './producer/new-request.ts'
+export type { EnqueueRequest, GivenInstant } from './producer/new-request.ts'
 export type { DryRunLine } from './recovery/dry-run.ts'
 export type { Outlook, RequestStory } from './recovery/outlook.ts'
 export type { LadderStep } from './recovery/reconcile.ts'
@@ -86,12 +86,14 @@ export type {
   BlockedKey,
   EventView,
   ListedOrphan,
+  NewDeadline,
   OpenBreakerView,
   OperatorResult,
   OrphanResult,
   OrphanView,
   Pause,
   PlaceInLine,
+  PriorityWait,
   RequestDetail,
   RequestEvent,
   RequestFilter,

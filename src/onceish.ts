@@ -14,7 +14,7 @@ import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
-import type { RequestRules } from './producer/new-request.ts'
+import { checkedPriority, instantOf, type RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
 import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
@@ -24,7 +24,7 @@ import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
 import type { Store, StoreProbe } from './store/store.ts'
-import type { Saying } from './store/views.ts'
+import type { NewDeadline, Resolution, Saying } from './store/views.ts'
 import { createTargetRegistry } from './target/registry.ts'
 import type { Target } from './target/target.ts'
 import { watchCommits } from './watch/commits.ts'
@@ -79,6 +79,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const policyOf = (target: string) => registry.get(target)?.policy
   const prepare = createPrepare(registry, namespace, log)
   const rules: RequestRules = {
+    now,
     maxPayloadBytes: config.maxPayloadBytes,
     policyOf,
     targetNames: registry.targets.map((target) => target.name),
@@ -177,10 +178,10 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   return {
     config,
     facts: () => store.facts(),
-    enqueue: (request) => enqueue(store, request, rules, now()),
-    enqueueMany: (requests) => enqueueMany(store, requests, rules, now),
-    enqueueIn: (connection, request) => enqueueIn(store, connection, request, rules, now()),
-    enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules, now }),
+    enqueue: (request) => enqueue(store, request, rules),
+    enqueueMany: (requests) => enqueueMany(store, requests, rules),
+    enqueueIn: (connection, request) => enqueueIn(store, connection, request, rules),
+    enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules }),
     startWorker: (work = {}) => start(work, true),
     startRecovery,
     recover: async (work) => startRecovery(work).done,
@@ -210,12 +211,16 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
     orphans: (limit = LIST_LIMIT) => store.orphans(limit),
     status: () => store.status(),
-    retry: (requestId, said) => store.retry(requestId, word(said), policyOf),
-    resolve: (requestId, resolution, said) =>
-      store.resolve(requestId, resolution, word(said), { force: said?.force ?? false, policyOf }),
-    resolveWhere: (filter, resolution, { force = false, ...said } = {}) =>
-      sayToMany(filter, { word: 'resolve', resolution, force }, said),
-    retryWhere: (filter, said = {}) => sayToMany(filter, { word: 'retry' }, said),
+    retry: async (requestId, said) => store.retry(requestId, word(said), { ...newDeadline(said), policyOf }),
+    reprioritize: async (requestId, priority, said) =>
+      store.reprioritize(requestId, checkedPriority(priority), word(said)),
+    reprioritizeWhere: async (filter, priority, said = {}) =>
+      sayToMany(filter, { word: 'reprioritize', priority: checkedPriority(priority) }, said),
+    resolve: async (requestId, resolution, said) =>
+      store.resolve(requestId, checkedResolution(resolution), word(said), { force: said?.force ?? false, policyOf }),
+    resolveWhere: async (filter, resolution, { force = false, ...said } = {}) =>
+      sayToMany(filter, { word: 'resolve', resolution: checkedResolution(resolution), force }, said),
+    retryWhere: async (filter, said = {}) => sayToMany(filter, { word: 'retry', ...newDeadline(said) }, said),
     adoptOrphan: (orphanId, said) => store.adoptOrphan(orphanId, word(said), policyOf),
     dismissOrphan: (orphanId, said) => store.dismissOrphan(orphanId, word(said)),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
@@ -225,6 +230,17 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     backup: (path, options) => backup(store, path, options, seams.probe),
     close,
   }
+}
+
+function newDeadline({ expiresAt }: NewDeadline = {}): NewDeadline {
+  if (expiresAt === undefined) return {}
+  return { expiresAt: expiresAt === null ? null : instantOf('expiresAt', expiresAt) }
+}
+
+function checkedResolution(resolution: Resolution): Resolution {
+  return resolution.kind === 'retry_accepting_duplicates'
+    ? { kind: resolution.kind, ...newDeadline(resolution) }
+    : resolution
 }
 
 /** What is left of the options is the config's: an unknown one is refused there. */

@@ -3,6 +3,7 @@ import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../config/duration.ts'
 import { OnceishError } from '../core/errors.ts'
 import { nearestName } from '../core/suggest.ts'
+import { instantOf } from '../producer/new-request.ts'
 
 export function usage(message: string): OnceishError {
   return new OnceishError('USAGE', message)
@@ -50,6 +51,26 @@ export function horizon(text: string): number {
   } catch {
     throw new InvalidArgumentError('It is a duration with its unit, such as 90s, 15m, 24h or 7d.')
   }
+}
+
+/** Epoch milliseconds of ISO 8601 text with a zone. */
+export function instant(text: string): number {
+  try {
+    return instantOf('It', /^\d+$/.test(text) ? Number(text) : text)
+  } catch (error) {
+    throw new InvalidArgumentError(`${(error as Error).message}.`)
+  }
+}
+
+/** Commander takes a null for no value at all. */
+export type Deadline = number | 'never'
+
+export function deadline(text: string): Deadline {
+  return text === 'never' ? text : instant(text)
+}
+
+export function expiryOf(given: Deadline): number | null {
+  return given === 'never' ? null : given
 }
 
 export function names(text: string): string[] {

@@ -51,4 +51,6 @@ targets:
     taskId: "{% $response.body.id %}"
     retry: { maxAttempts: 8, initialMs: 1000, maxMs: 300000 }
     # limits: { concurrency: 8, rate: 10/s } # or { bucket: account }, shared by all that name it (buckets: { account: { rate: 10/s } })
+    # aging: 10m # ten minutes of waiting are worth one step of priority, so that low ones do not starve
+    # expiresAfter: 2h # what was not called two hours after it was due is not called any more
 `

@@ -14,6 +14,7 @@ import { addOrphans } from './commands/orphans.ts'
 import { addPause } from './commands/pause.ts'
 import { addPurge } from './commands/purge.ts'
 import { addRecover } from './commands/recover.ts'
+import { addReprioritize } from './commands/reprioritize.ts'
 import { addResolve } from './commands/resolve.ts'
 import { addResume } from './commands/resume.ts'
 import { addRetry } from './commands/retry.ts'
@@ -37,6 +38,7 @@ const COMMANDS = [
   addRetry,
   addResolve,
   addCancel,
+  addReprioritize,
   addOrphans,
   addPause,
   addResume,

@@ -17,7 +17,12 @@ export function nextActions(view: RequestView): readonly NextAction[] {
   }
   if (state === 'dead' && reason !== 'abandoned') {
     return [
-      { words: `retry ${requestId}`, when: 'the cause is gone' },
+      reason === 'expired'
+        ? {
+            words: `retry ${requestId} --expires-at ${quoted(TIME_PLACEHOLDER)}`,
+            when: 'it is still wanted until then',
+          }
+        : { words: `retry ${requestId}`, when: 'the cause is gone' },
       { words: `cancel ${requestId}`, when: `it is not wanted any more${freesOthers(view)}` },
     ]
   }
@@ -52,6 +57,8 @@ function taskWord({ taskId }: RequestView): string {
 export function flagOf(kind: RequestView['resolutions'][number]): string {
   return `--${kind.replaceAll('_', '-')}`
 }
+
+const TIME_PLACEHOLDER = '<time>'
 
 /** What stands in a printed command for what only a person knows; `resolve` refuses it. */
 export const TASK_PLACEHOLDER = '<task id>'

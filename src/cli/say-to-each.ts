@@ -30,22 +30,28 @@ export async function runForEach(
   context: Context,
   filter: EachFilter,
   say: (onEach: (said: SaidRequest) => void) => Promise<SaidReport>,
+  tells: 'state' | 'priority' = 'state',
 ): Promise<void> {
   const { isJson } = context
   const isNamed = filter.ids !== undefined
   if (filter.target !== undefined) await requireSeen(context, filter.target)
-  const report = await say((said) => (isJson ? printJson(said) : printSaid(said)))
+  const report = await say((said) => (isJson ? printJson(said) : printSaid(said, tells)))
   const refused = Object.values(report.refused).reduce((sum, count) => sum + count, 0)
   if (refused > 0) process.exitCode = EXIT.failed
   if (isJson) printJson({ summary: report })
   else print(...summaryOf(report, isNamed))
 }
 
-function printSaid({ requestId, target, from, state, taskId, result, why }: SaidRequest): void {
+function printSaid(
+  { requestId, target, from, state, taskId, priority, result, why }: SaidRequest,
+  tells: 'state' | 'priority',
+): void {
   const named = target === null ? `request ${requestId}` : `request ${requestId} of ${target}`
   const task = taskId === null ? '' : `, task ${taskId}`
-  if (result === 'applied') print(escapeControls(`${named}: ${from} -> ${state}${task}`))
-  else if (result === 'unchanged') print(escapeControls(`${named}: ${state} already`))
+  const became = tells === 'priority' ? `${state}, priority ${priority}` : `${from} -> ${state}${task}`
+  const stays = tells === 'priority' ? `priority ${priority}` : state
+  if (result === 'applied') print(escapeControls(`${named}: ${became}`))
+  else if (result === 'unchanged') print(escapeControls(`${named}: ${stays} already`))
   else process.stderr.write(`${escapeControls(`${named}${state === null ? '' : ` is ${state}`}: ${why}`)}\n`)
 }
 

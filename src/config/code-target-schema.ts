@@ -9,6 +9,7 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
+  queueingOf,
   statusEveryField,
   timeoutField,
   waitFields,
@@ -114,8 +115,7 @@ export function readCodeTarget(
 }
 
 function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): CareDefinition {
-  const { timeoutMs, retry, deadlineMs, limits, dedupe, keepPayload, rateLimit, breaker, ordering } = policy
-  const { account = null } = policy
+  const { timeoutMs, retry, deadlineMs, limits, dedupe, rateLimit, breaker, account = null } = policy
   const idempotency = policy.idempotency === undefined ? null : keyOf(policy.idempotency)
   const canReplay = idempotency !== null && idempotency.rememberedForMs !== null
   return {
@@ -127,8 +127,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     deadlineMs,
     limits,
     dedupe,
-    ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
-    ...(ordering.onDead === undefined ? {} : { onDead: ordering.onDead }),
+    ...queueingOf(policy),
     ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
     ...(breaker !== undefined && { breaker }),
     account,

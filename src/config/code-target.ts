@@ -122,6 +122,10 @@ export interface CodeTargetPolicy {
   readonly keepPayload?: Duration
   /** Whether a dead request keeps those of its ordering key waiting; default `block`. */
   readonly ordering?: { readonly onDead?: OnDead }
+  /** How long after its due time a request expires that names no deadline of its own; absent: never. */
+  readonly expiresAfter?: Duration
+  /** How much waiting one step of priority is worth, at most 30 days; absent: priorities alone count, and low ones may starve. */
+  readonly aging?: Duration
   /** Which account the calls go to: where it differs from that of a call in doubt, a person decides. */
   readonly account?: string
 }

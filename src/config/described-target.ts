@@ -20,7 +20,17 @@ export interface CallDescription {
 export interface TargetDescription
   extends Pick<
     CodeTargetPolicy,
-    'recovery' | 'retry' | 'deadlineMs' | 'limits' | 'breaker' | 'ordering' | 'dedupe' | 'keepPayload' | 'account'
+    | 'recovery'
+    | 'retry'
+    | 'deadlineMs'
+    | 'limits'
+    | 'breaker'
+    | 'dedupe'
+    | 'keepPayload'
+    | 'expiresAfter'
+    | 'aging'
+    | 'ordering'
+    | 'account'
   > {
   readonly submit: CallDescription & {
     readonly connectMs?: Duration

@@ -20,20 +20,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const {
-    submit,
-    retry,
-    recovery,
-    idempotency,
-    lookup,
-    deadlineMs,
-    dedupe,
-    limits,
-    keepPayloadMs,
-    rateLimit,
-    breaker,
-    onDead,
-  } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit, breaker } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -44,9 +31,11 @@ export function policyWith(
     ...able,
     deadlineMs,
     dedupe,
-    keepPayloadMs: keepPayloadMs ?? null,
+    keepPayloadMs: care.keepPayloadMs ?? null,
     limits,
-    ordering: { onDead: onDead ?? 'block' },
+    expiresAfterMs: care.expiresAfterMs ?? null,
+    agingMs: care.agingMs ?? null,
+    ordering: { onDead: care.onDead ?? 'block' },
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
     ...(breaker !== undefined && { breaker }),
   }

@@ -110,6 +110,10 @@ export interface CareDefinition {
   readonly keepPayloadMs?: number
   /** `ordering.onDead`; not there where nobody says it, for the same reason. */
   readonly onDead?: OnDead
+  /** Not there where requests have no deadline of their target's. */
+  readonly expiresAfterMs?: number
+  /** Not there where priorities alone count. */
+  readonly agingMs?: number
   /** Freezes which account is meant; null: a described target takes a keyed fingerprint of the credentials. */
   readonly account: string | null
 }

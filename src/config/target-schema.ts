@@ -9,6 +9,7 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
+  queueingOf,
   statusEveryField,
   timeoutField,
   waitFields,
@@ -150,8 +151,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
     ...(written.breaker !== undefined && { breaker: written.breaker }),
-    ...(written.keepPayload === undefined ? {} : { keepPayloadMs: written.keepPayload }),
-    ...(written.ordering.onDead === undefined ? {} : { onDead: written.ordering.onDead }),
+    ...queueingOf(written),
     account: written.account ?? null,
   }
 }

@@ -26,7 +26,7 @@ export interface LeaseOptions {
   readonly leaseMs: number
   /** The call's whole deadline: what must be left when its first byte leaves. */
   readonly timeoutMs: number
-  /** Counted from the claim, however often the lease is renewed; null: the lease alone says. */
+  /** Counted from the claim, however often the lease is renewed: a key's window, or a deadline. Null: the lease alone says. */
   readonly writeWithinMs: number | null
 }
 
@@ -41,7 +41,7 @@ export function holdLease(options: LeaseOptions): HeldLease {
   function whyNot(neededMs: number): string | null {
     if (isLost) return 'lease_lost'
     const sinceClaimMs = longestSince(options.grantedAt, instantOf(clock))
-    if (writeWithinMs !== null && sinceClaimMs > writeWithinMs) return 'key_window_closing'
+    if (writeWithinMs !== null && sinceClaimMs > writeWithinMs) return 'too_late'
     return leaseMs - elapsedMs() < neededMs ? 'lease_too_short' : null
   }
 

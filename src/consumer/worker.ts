@@ -19,6 +19,7 @@ import { createLogBound } from './bound-log.ts'
 import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
+import { createRankingWord } from './ranking-word.ts'
 import { createRunningCalls } from './running-calls.ts'
 import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
@@ -117,6 +118,7 @@ function createLoop(options: WorkerOptions) {
   const slots = createSlots(clock, concurrency)
   const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
   const tally = createTally(log, counters)
+  const ranking = createRankingWord({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
   const startedAt = clock.wallNow()
@@ -175,6 +177,7 @@ function createLoop(options: WorkerOptions) {
   async function describeTargets(): Promise<void> {
     const save = async () => {
       await store.saveDescriptions(options.descriptions, clock.wallNow())
+      if (options.claimsReady) await ranking.say(clock.wallNow())
       return true
     }
     while (stopping === null && !(await bearing(save, false)));
@@ -363,6 +366,7 @@ function createLoop(options: WorkerOptions) {
     for (const { lease } of renewals) lease.renewed(grantedAt)
     running.lose(result.lost)
     tally.note(result)
+    ranking.hear(result.agingMs)
     for (const call of result.calls) running.start(call, grantedAt)
     for (const investigation of result.investigations) {
       checks.reconcile(investigation.row.target, (signal) => options.reconcile(investigation, { signal }))

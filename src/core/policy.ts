@@ -59,6 +59,10 @@ export interface TargetPolicy {
   readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
   /** Not there: the default one. Null: none. */
   readonly breaker?: BreakerPolicy | null
+  /** How long after its due time a request that says nothing of it expires; null: never. */
+  readonly expiresAfterMs: number | null
+  /** How much waiting one step of priority is worth; null: priorities alone count. */
+  readonly agingMs: number | null
 }
 
 /** What opens the target's breaker; null: nothing does. */
@@ -172,4 +176,6 @@ export const NO_POLICY: TargetPolicy = {
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
   ordering: { onDead: 'block' },
+  expiresAfterMs: null,
+  agingMs: null,
 }

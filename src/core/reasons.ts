@@ -52,6 +52,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   cancel_without_id: 'it is to be canceled, and it happened without a task id to cancel by',
   // dead, canceled, queued again
   rejected: 'the API refused it for good',
+  expired: 'its deadline is over, and it surely did not happen before',
   render_failed: 'the payload does not fit the description of its target',
   abandoned: 'a person gave it up, in doubt',
   not_executed: 'the call surely had no effect',

@@ -1,7 +1,16 @@
 // What recovery asks of a row in doubt, and what that does. The sweep proposes; the transaction checks again and writes.
 import type { Evidence } from './outcome.ts'
 import type { TargetPolicy } from './policy.ts'
-import { canceled, RELEASED, type SettleContext, settleOn, type Transition, transition } from './settlement.ts'
+import {
+  canceled,
+  expired,
+  isExpired,
+  RELEASED,
+  type SettleContext,
+  settleOn,
+  type Transition,
+  transition,
+} from './settlement.ts'
 import type { TaskState } from './task-state.ts'
 import { clockKnownAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
@@ -96,6 +105,8 @@ function recall(
   const until = clockKnownAt(clock)
   if (until !== null) return later(row, { at: until, reason: 'clock_behind', missCounted: false, evidence }, now)
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
+  // None of its attempts happened, so a call now would be its first, and too late.
+  if (isExpired(row, now)) return expired(row, evidence, policy.ordering.onDead)
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.
   const patch = { attempts: row.attempts + 1, doubtfulAttempts: [], evidence }

@@ -299,6 +299,7 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
   if (outcome.kind === 'rejected')
     return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
+  if (isExpired(row, context.now)) return expired(row, outcome.evidence, context.policy.ordering.onDead)
   return requeue(row, result, context)
 }
 
@@ -358,6 +359,21 @@ export function dead(evidence: Evidence, reason: string, attempts: number, onDea
     keepsPlace: onDead === 'block',
     unfreeze: true,
     event: { kind: 'dead', reason, detail: { evidence } },
+  })
+}
+
+/** Its deadline is over: whatever surely had no effect is not called any more. */
+export function isExpired({ expiresAt }: { readonly expiresAt: number | null }, now: number): boolean {
+  return expiresAt !== null && expiresAt <= now
+}
+
+/** Of a request without doubt only: each of its attempts, if there was one, surely had no effect. */
+export function expired(row: TaskState, evidence: Evidence | null, onDead: OnDead): Transition {
+  return transition('dead', {
+    patch: { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], reason: 'expired', evidence },
+    keepsPlace: onDead === 'block',
+    unfreeze: true,
+    event: { kind: 'dead', reason: 'expired', detail: { evidence, expiresAt: row.expiresAt } },
   })
 }
 

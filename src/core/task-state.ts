@@ -120,6 +120,8 @@ export interface TaskState {
   /** Why it is held, dead, blocked or waiting: a short stable word. */
   readonly reason: string | null
   readonly evidence: Evidence | null
+  /** Past it no call may begin what was never called, or surely never happened; null: it has no deadline. */
+  readonly expiresAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
 }

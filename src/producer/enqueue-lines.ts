@@ -4,7 +4,7 @@ import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
 /** Why one line was refused. */
@@ -37,11 +37,20 @@ export interface LinesOptions {
 
 export interface EnqueueLinesOptions extends LinesOptions {
   readonly rules: RequestRules
-  readonly now: () => number
 }
 
 const MAX_REPORTED_ERRORS = 1000
-const FIELDS = ['target', 'payload', 'priority', 'logicalHash', 'runAt', 'orderingKey', 'dedupe'] as const
+const FIELDS = [
+  'target',
+  'payload',
+  'priority',
+  'logicalHash',
+  'runAt',
+  'delay',
+  'expiresAt',
+  'orderingKey',
+  'dedupe',
+] as const
 
 /**
  * `stop`: the transactions before the bad line's stay; the line's own is not written; re-running the file is safe.
@@ -63,26 +72,26 @@ export async function enqueueLines(
     if (report.errors.length < MAX_REPORTED_ERRORS)
       report.errors.push({ line, code: error.code, message: error.message })
   }
-  /** @returns false when a conflict stops everything. */
+  /** @returns false when a refusal stops everything. */
   const flush = async (): Promise<boolean> => {
     if (batch.length === 0) return true
-    const stopAtConflict = options.onError === 'stop'
+    const stopAtRefusal = options.onError === 'stop'
     const results = await store.enqueue(
       batch.map((one) => one.request),
-      options.now(),
-      { stopAtConflict },
+      options.rules.now(),
+      { stopAtRefusal },
     )
     const written = batch
     batch = []
     const last = results.at(-1)
-    if (stopAtConflict && last?.kind === 'conflict') {
-      refuse((written[results.length - 1] as { line: number }).line, conflictError(last.requestId))
+    if (stopAtRefusal && (last?.kind === 'conflict' || last?.kind === 'expired')) {
+      refuse((written[results.length - 1] as { line: number }).line, refusalError(last))
       return false
     }
     results.forEach((result, index) => {
       if (result.kind === 'inserted') report.enqueued++
       else if (result.kind === 'duplicate') report.deduplicated++
-      else refuse((written[index] as { line: number }).line, conflictError(result.requestId))
+      else refuse((written[index] as { line: number }).line, refusalError(result))
     })
     options.onProgress?.({ lines, bytes })
     return true
@@ -132,7 +141,7 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new OnceishError(
       'LINE_INVALID',
-      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "orderingKey"?, "dedupe"?}',
+      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
     )
   }
   return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)

@@ -3,7 +3,7 @@ import { OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { CallerConnection, EnqueueResult, NewRequest, Store } from '../store/store.ts'
-import { conflictError, type EnqueueRequest, type RequestRules, toNewRequest } from './new-request.ts'
+import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 
 /** A request as it is on disk once it was acknowledged. */
 export interface Enqueued {
@@ -15,16 +15,14 @@ export interface Enqueued {
   readonly taskId: string | null
 }
 
-/** @throws OnceishError LOGICAL_HASH_CONFLICT when the hash belongs to a request with another payload; see `toNewRequest`. */
-export async function enqueue(
-  store: Store,
-  request: EnqueueRequest,
-  rules: RequestRules,
-  now: number,
-): Promise<Enqueued> {
+/**
+ * @throws OnceishError LOGICAL_HASH_CONFLICT when the hash belongs to a request with another payload, REQUEST_INVALID where its
+ * deadline is over before it is due; see `toNewRequest`.
+ */
+export async function enqueue(store: Store, request: EnqueueRequest, rules: RequestRules): Promise<Enqueued> {
   // Read at the call: what the caller does with its object afterwards is no part of the request.
   const made = toNewRequest(request, rules)
-  const [result] = await store.enqueue([made instanceof Promise ? await made : made], now)
+  const [result] = await store.enqueue([made instanceof Promise ? await made : made], rules.now())
   return toEnqueued(result as EnqueueResult)
 }
 
@@ -37,10 +35,9 @@ export function enqueueIn(
   connection: CallerConnection,
   request: EnqueueRequest,
   rules: RequestRules,
-  now: number,
 ): Enqueued {
   const checked = toNewRequest(request, rules)
-  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, checked, now))
+  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, checked, rules.now()))
   checked.catch(() => {}) // its verdict comes too late for a transaction that cannot wait
   throw new OnceishError(
     'REQUEST_INVALID',
@@ -50,19 +47,18 @@ export function enqueueIn(
 
 /**
  * All are checked before any is written; each transaction is whole.
- * @throws OnceishError as `enqueue`; at a conflict the transactions before stay, the conflicting one is not written.
+ * @throws OnceishError as `enqueue`; at a refusal the transactions before stay, the refused one's is not written.
  */
 export async function enqueueMany(
   store: Store,
   requests: readonly EnqueueRequest[],
   rules: RequestRules,
-  now: () => number,
 ): Promise<readonly Enqueued[]> {
   const checked = await allChecked(requests, rules)
   const done: Enqueued[] = []
   for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
     const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)
-    for (const result of await store.enqueue(batch, now(), { stopAtConflict: true })) done.push(toEnqueued(result))
+    for (const result of await store.enqueue(batch, rules.now(), { stopAtRefusal: true })) done.push(toEnqueued(result))
   }
   return done
 }
@@ -80,7 +76,7 @@ async function allChecked(requests: readonly EnqueueRequest[], rules: RequestRul
 }
 
 function toEnqueued(result: EnqueueResult): Enqueued {
-  if (result.kind === 'conflict') throw conflictError(result.requestId)
+  if (result.kind === 'conflict' || result.kind === 'expired') throw refusalError(result)
   const { requestId, state } = result
   return result.kind === 'inserted'
     ? { requestId, deduplicated: false, state, taskId: null }

@@ -1,5 +1,7 @@
 // From what a caller gives to what the store takes: everything about a request is checked here, before anything is written.
 import { randomUUID } from 'node:crypto'
+import type { Duration } from '../config/code-target.ts'
+import { parseDuration } from '../config/duration.ts'
 import { jsonTexts } from '../core/canonical-json.ts'
 import { OnceishError } from '../core/errors.ts'
 import { MAX_ORDERING_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
@@ -7,7 +9,7 @@ import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
-import type { NewRequest } from '../store/store.ts'
+import type { EnqueueResult, NewRequest } from '../store/store.ts'
 
 /** One unit of work owed. */
 export interface EnqueueRequest<Target extends string = string, Payload = unknown> {
@@ -18,7 +20,14 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
   /** -32767 to 32767, default 0; higher goes first. */
   readonly priority?: number | undefined
   /** When it is due: epoch ms, a Date, or ISO 8601 text with a zone. Absent or past: now. */
-  readonly runAt?: number | Date | string | undefined
+  readonly runAt?: GivenInstant | undefined
+  /** Instead of `runAt`: it is due so long after it is enqueued, as milliseconds or text such as `15m`. */
+  readonly delay?: Duration | undefined
+  /**
+   * Past it no call begins any more, and the request ends dead (`expired`); one in doubt is still reconciled. As `runAt`. Default
+   * the target's `expiresAfter`; null: it never expires.
+   */
+  readonly expiresAt?: GivenInstant | null | undefined
   /**
    * 1 to 256 bytes: of one target, requests with the same key are called one at a time, in the order in which they were enqueued.
    * No part of what makes two requests the same: one that is there already keeps the key that it has.
@@ -30,7 +39,12 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
   readonly dedupe?: Dedupe | undefined
 }
 
+/** Epoch ms, a Date, or ISO 8601 text with a zone. */
+export type GivenInstant = number | Date | string
+
 export interface RequestRules {
+  /** Of enqueueing. */
+  readonly now: () => number
   readonly maxPayloadBytes: number
   /** Undefined: the config does not name this target. */
   readonly policyOf: (target: string) => TargetPolicy | undefined
@@ -61,7 +75,8 @@ async function lateRequest(request: EnqueueRequest, late: Promise<unknown>, rule
 }
 
 function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestRules): NewRequest {
-  const dedupe = dedupeOf(request, targetPolicy(request.target, rules))
+  const policy = targetPolicy(request.target, rules)
+  const dedupe = dedupeOf(request, policy)
   const { text: payload, canonical } = jsonTexts(given)
   const { logicalHash, ledgerHash, payloadHash } = hashCanonical({
     target: request.target,
@@ -83,8 +98,8 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     logicalHash,
     ledgerHash,
     payloadHash,
-    priority: priorityOf(request),
-    dueAt: dueAtOf(request.runAt),
+    priority: checkedPriority(request.priority ?? 0),
+    ...timesOf(request, policy, rules.now),
     orderingKey: orderingKeyOf(request),
     dedupe,
   }
@@ -112,8 +127,8 @@ function dedupeOf(request: EnqueueRequest, policy: TargetPolicy): Dedupe {
   )
 }
 
-function priorityOf(request: EnqueueRequest): number {
-  const priority = request.priority ?? 0
+/** @throws OnceishError REQUEST_INVALID */
+export function checkedPriority(priority: number): number {
   if (Number.isInteger(priority) && Math.abs(priority) <= MAX_PRIORITY) return priority
   throw new OnceishError(
     'REQUEST_INVALID',
@@ -137,9 +152,42 @@ function orderingKeyOf({ orderingKey }: EnqueueRequest): string | null {
 const DEDUPES: readonly Dedupe[] = ['always', 'live', 'none']
 const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
 
-/** @throws OnceishError REQUEST_INVALID */
-export function dueAtOf(given: number | Date | string | undefined | null): number | null {
-  if (given === undefined || given === null) return null
+function timesOf(
+  { runAt, delay, expiresAt: given }: EnqueueRequest,
+  { expiresAfterMs }: TargetPolicy,
+  now: () => number,
+): Pick<NewRequest, 'dueAt' | 'expiresAt'> {
+  if (runAt !== undefined && delay !== undefined)
+    throw new OnceishError('REQUEST_INVALID', 'runAt and delay both say when it is due: give one of them')
+  const dueAt = runAt === undefined ? dueAfter(delay, now) : instantOf('runAt', runAt)
+  if (given === undefined && expiresAfterMs !== null) return { dueAt, expiresAt: (dueAt ?? now()) + expiresAfterMs }
+  const expiresAt = given === undefined || given === null ? null : instantOf('expiresAt', given)
+  if (runAt !== undefined && dueAt !== null && expiresAt !== null && expiresAt <= dueAt)
+    throw expiredError(expiresAt, dueAt)
+  return { dueAt, expiresAt }
+}
+
+function dueAfter(delay: Duration | undefined, now: () => number): number | null {
+  if (delay === undefined) return null
+  try {
+    return now() + parseDuration(typeof delay === 'number' ? delay : String(delay))
+  } catch (error) {
+    throw new OnceishError('REQUEST_INVALID', `delay: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+/** It would never be called. */
+function expiredError(expiresAt: number, dueAt: number): OnceishError {
+  const [deadline, due] = [expiresAt, dueAt].map((at) => new Date(at).toISOString())
+  return new OnceishError(
+    'REQUEST_INVALID',
+    `expiresAt (${deadline}) is not after it is due (${due}), so that it could never be called: nothing was queued; give a later one, or none`,
+    { details: { expiresAt, dueAt } },
+  )
+}
+
+/** @param name of the field, for the message. @throws OnceishError REQUEST_INVALID */
+export function instantOf(name: string, given: GivenInstant): number {
   const at =
     given instanceof Date
       ? given.getTime()
@@ -149,11 +197,16 @@ export function dueAtOf(given: number | Date | string | undefined | null): numbe
   if (typeof at === 'number' && Number.isInteger(at) && at >= 0 && at <= 8.64e15) return at
   throw new OnceishError(
     'REQUEST_INVALID',
-    `runAt is epoch milliseconds or ISO 8601 with a zone, such as 2027-01-31T09:00:00Z, not ${JSON.stringify(given) ?? String(given)}`,
+    `${name} is epoch milliseconds or ISO 8601 with a zone, such as 2027-01-31T09:00:00Z, not ${JSON.stringify(given) ?? String(given)}`,
   )
 }
 
-export function conflictError(requestId: number): OnceishError {
+/** Of what the store did not take. */
+export function refusalError(result: EnqueueResult & { kind: 'conflict' | 'expired' }): OnceishError {
+  return result.kind === 'conflict' ? conflictError(result.requestId) : expiredError(result.expiresAt, result.dueAt)
+}
+
+function conflictError(requestId: number): OnceishError {
   return new OnceishError(
     'LOGICAL_HASH_CONFLICT',
     `request ${requestId} has the same logical hash and another payload: nothing was queued; use another logical hash, or cancel that request`,

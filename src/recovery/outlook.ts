@@ -62,7 +62,7 @@ function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: 
 }
 
 function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
-  const { target, pause, waits, dueAt, state, reason, blockedBy } = detail
+  const { target, pause, waits, dueAt, expiresAt, state, reason, blockedBy } = detail
   if (!isKnown)
     return told('person', 'word', null, `the config names no target "${target}": put it back, or cancel the request`)
   if (pause !== null) {
@@ -70,11 +70,17 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
     return told('person', 'resume', null, `its target is paused by ${pause.by ?? 'nobody known'}${why}`)
   }
   if (blockedBy !== null) return turn(blockedBy, state === 'scheduled' ? dueAt : null)
+  const until = expiresAt === null ? '' : `, before ${new Date(expiresAt).toISOString()} or not at all`
   const wait = lastWait(waits, now)
-  if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, sayWait(wait))
-  if (state === 'scheduled')
-    return told('worker', 'call', dueAt, reason === 'parked' ? sayReason(reason) : 'it is called when it is due')
-  return told('worker', 'call', null, 'it is called by the next worker that has a free slot')
+  if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, `${sayWait(wait)}${until}`)
+  if (state !== 'scheduled')
+    return told('worker', 'call', null, `it is called by the next worker that has a free slot${until}`)
+  return told(
+    'worker',
+    'call',
+    dueAt,
+    `${reason === 'parked' ? sayReason(reason) : 'it is called when it is due'}${until}`,
+  )
 }
 
 /** A head that only a person moves makes all behind it wait for that person. */

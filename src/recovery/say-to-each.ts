@@ -13,7 +13,7 @@ export interface EachFilter {
   readonly target?: string
   /** As `RequestView.reason` has it. */
   readonly reason?: string
-  /** For `resolveWhere`, `held` (the default without ids) or `unknown`. */
+  /** For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both). */
   readonly state?: RequestState
 }
 
@@ -28,6 +28,7 @@ export interface SaidRequest {
   readonly state: RequestState | null
   readonly taskId: string | null
   readonly version: number | null
+  readonly priority: number | null
   readonly result: OperatorResult['kind']
   /** Where it was refused: one clause for people. */
   readonly why: string | null
@@ -61,12 +62,17 @@ const LEAST_REST_MS = 1
 function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): void {
   const isOne = filter.ids?.length === 1
   if (ifVersion !== null && !isOne) throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
+  const { state } = filter
+  if (saying.word === 'reprioritize' && ![...QUEUED, undefined].includes(state))
+    throw new OnceishError('USAGE', `${state} requests are in no queue: state is ready or scheduled`)
   if (saying.word !== 'resolve') return
   if (saying.resolution.kind === 'task_id' && !isOne)
     throw new OnceishError('USAGE', 'a task is that of one request: give one id')
-  if (!['held', 'unknown', undefined].includes(filter.state))
-    throw new OnceishError('USAGE', `${filter.state} requests are not in doubt: state is held or unknown`)
+  if (!['held', 'unknown', undefined].includes(state))
+    throw new OnceishError('USAGE', `${state} requests are not in doubt: state is held or unknown`)
 }
+
+const QUEUED: readonly (RequestState | undefined)[] = ['ready', 'scheduled']
 
 type Meant = SeenRequest & { readonly from: RequestState }
 
@@ -100,14 +106,15 @@ async function readMeant(
   if (ids !== undefined) return readNamed(store, { ...filter, ids }, options, refuse)
   if (target === undefined && reason === undefined && state === undefined)
     throw new OnceishError('USAGE', 'say which requests: ids, a target, a reason or a state')
-  const fits = {
-    state: state ?? (options.saying.word === 'retry' ? 'dead' : 'held'),
-    ...(target !== undefined && { target }),
-    ...(reason !== undefined && { reason }),
-  } as const
+  const fits = { ...(target !== undefined && { target }), ...(reason !== undefined && { reason }) }
+  const { word } = options.saying
+  const read = (afterId: number) =>
+    word === 'reprioritize'
+      ? store.queued({ ...fits, ...(state !== undefined && { state: state as 'ready' }) }, afterId, READ_PAGE)
+      : store.list({ ...fits, state: state ?? (word === 'retry' ? 'dead' : 'held'), limit: READ_PAGE, afterId })
   const meant: Meant[] = []
   for (let afterId = 0; ; ) {
-    const page = await store.list({ ...fits, limit: READ_PAGE, afterId })
+    const page = await read(afterId)
     for (const { requestId, version, state: from } of page) meant.push({ requestId, version, from })
     afterId = page.at(-1)?.requestId ?? afterId
     if (page.length < READ_PAGE) return meant
@@ -145,17 +152,17 @@ function misfitOf(view: RequestView, { target, reason, state }: EachFilter): str
 
 function saidOf({ requestId, from }: Meant, result: OperatorResult): SaidRequest {
   if (result.kind === 'not_found') return NOT_FOUND(requestId)
-  const { target, state, taskId, version } = result.view
+  const { target, state, taskId, version, priority } = result.view
   const why =
     result.kind === 'refused'
       ? result.why
       : result.kind === 'version_changed'
         ? 'it has changed since it was read'
         : null
-  return { requestId, target, from, state, taskId, version, result: result.kind, why }
+  return { requestId, target, from, state, taskId, version, priority, result: result.kind, why }
 }
 
 const NOT_FOUND = (requestId: number): SaidRequest => {
-  const nothing = { target: null, from: null, state: null, taskId: null, version: null }
+  const nothing = { target: null, from: null, state: null, taskId: null, version: null, priority: null }
   return { requestId, ...nothing, result: 'not_found', why: 'there is no such request' }
 }

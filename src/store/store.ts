@@ -18,9 +18,11 @@ import type {
 import type {
   EventView,
   ListedOrphan,
+  NewDeadline,
   OperatorResult,
   OperatorWord,
   OrphanResult,
+  QueuedFilter,
   RequestFilter,
   RequestView,
   Resolution,
@@ -45,6 +47,8 @@ export interface NewRequest {
   /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
   readonly orderingKey: string | null
   readonly dedupe: Dedupe
+  /** Past it, it is not called any more; null: it has no deadline. */
+  readonly expiresAt: number | null
 }
 
 export type EnqueueResult =
@@ -56,6 +60,8 @@ export type EnqueueResult =
       readonly taskId: string | null
     }
   | { readonly kind: 'conflict'; readonly requestId: number; readonly state: RequestState }
+  /** A new one whose deadline is over before it would be due: nothing was written. */
+  | { readonly kind: 'expired'; readonly expiresAt: number; readonly dueAt: number }
 
 /** What still keeps a drain from ending, on the targets asked about. */
 export interface DrainStatus {
@@ -79,8 +85,10 @@ export type Commit =
   | 'settle'
   | 'sweep'
   | 'describe'
+  | 'rank'
   | 'release'
   | 'retry'
+  | 'reprioritize'
   | 'resolve'
   | 'cancel'
   | 'orphan'
@@ -107,16 +115,27 @@ export interface CallerConnection {
   pragma(source: string, options?: { readonly simple?: boolean }): unknown
 }
 
+/** What the config of a worker says of a target's queue. */
+export interface RankingWord {
+  readonly target: string
+  /** How much waiting one step of priority is worth; null: priorities alone count. */
+  readonly agingMs: number | null
+}
+
+export interface RankingChange extends RankingWord {
+  readonly formerMs: number | null
+}
+
 export interface Store {
   facts(): Promise<StoreFacts>
   /**
-   * One transaction; results in the order of `requests`. A conflict rolls back none of the others, or with
-   * `stopAtConflict` everything: then the last result is the conflict and nothing was written.
+   * One transaction; results in the order of `requests`. A refused one (a conflict, or expired) rolls back none of the others, or
+   * with `stopAtRefusal` everything: then the last result is the refusal and nothing was written.
    */
   enqueue(
     requests: readonly NewRequest[],
     now: number,
-    options?: { readonly stopAtConflict?: boolean },
+    options?: { readonly stopAtRefusal?: boolean },
   ): Promise<readonly EnqueueResult[]>
   /**
    * The same inside the caller's own open transaction, which decides whether it happened. Synchronous where the engine is.
@@ -139,12 +158,23 @@ export interface Store {
     targets: readonly { name: string; version: string; description: string; bucket?: string | undefined }[],
     now: number,
   ): Promise<void>
+  /**
+   * By what the queues are ranked, from here on and for every process: the newest word holds, and turns move what waits by an earlier
+   * one, a slice each. @returns what it changed.
+   */
+  rank(words: readonly RankingWord[], now: number, actor: string): Promise<readonly RankingChange[]>
   /** Ends the leases of investigations and trackings that this worker life will not finish. */
   releaseChecks(worker: WorkerLife, now: number): Promise<void>
 
   get(requestId: number): Promise<StoredRequest | null>
   /** In the order of ids. */
   list(filter: RequestFilter): Promise<readonly RequestView[]>
+  /** Those that are ready or scheduled, in the order of ids. */
+  queued(
+    filter: QueuedFilter,
+    afterId: number,
+    limit: number,
+  ): Promise<readonly (SeenRequest & { readonly state: 'ready' | 'scheduled' })[]>
   /** Of each request that is there, in no order. */
   viewsOf(requestIds: readonly number[]): Promise<readonly RequestView[]>
   /** In the order of their commits. */
@@ -161,8 +191,10 @@ export interface Store {
   retry(
     requestId: number,
     word: OperatorWord,
-    policyOf: (target: string) => TargetPolicy | undefined,
+    options: NewDeadline & { policyOf: (target: string) => TargetPolicy | undefined },
   ): Promise<OperatorResult>
+  /** Of a request in doubt it is the priority that it returns to the queue with; its call stays as it was made. */
+  reprioritize(requestId: number, priority: number, word: OperatorWord): Promise<OperatorResult>
   /** A call may only follow when the last one can no longer land (`quietMs`); `force` skips that wait. */
   resolve(
     requestId: number,

@@ -51,6 +51,9 @@ interface Detail {
   /** The round of looking that the row is in from here on. */
   readonly round?: number
   readonly asked?: Asked
+  /** Of a priority. */
+  readonly from?: number
+  readonly to?: number
 }
 
 /** The call that the event ended. */
@@ -191,6 +194,8 @@ function wordsOf(event: EventView, detail: Detail): string {
       return joined([why, task, detail.instead ? `instead of ${detail.instead}` : ''])
     case 'orphan_dismissed':
       return joined(['a person has dealt with it', task])
+    case 'reprioritized':
+      return `priority ${detail.from} -> ${detail.to}`
     case 'retried':
       return sayReason('retried')
     case 'not_executed':

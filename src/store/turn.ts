@@ -52,7 +52,7 @@ export interface ClaimedCall {
   readonly payload: string
   readonly prepared: PreparedCall
   readonly leaseUntil: number
-  /** A replay's bytes leave within this time of the claim, or not at all; null: the lease alone says. */
+  /** The bytes leave within this time of the claim (of a replay, its key's window; else, its deadline), or not at all; null: the lease alone says. */
   readonly writeWithinMs: number | null
   /** The description that froze it, where that was not this turn's `prepare`. */
   readonly description: string | null
@@ -142,4 +142,6 @@ export interface TurnResult {
   readonly more: boolean
   /** The claim ended at its bound: the next free slot may find a request ready. */
   readonly moreReady: boolean
+  /** What one step of priority is worth in waiting, of each target whose queue ages. */
+  readonly agingMs: ReadonlyMap<string, number>
 }

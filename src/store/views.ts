@@ -23,6 +23,8 @@ export interface RequestView {
   readonly version: number
   /** When it is to be called; null where it is not queued. */
   readonly dueAt: number | null
+  /** Past it, it is not called any more where it surely never happened; null: it has no deadline. Epoch ms. */
+  readonly expiresAt: number | null
   readonly createdAt: number
   readonly updatedAt: number
   /** Of `unknown` and `held` requests: since its first call that may have left; else null. */
@@ -210,6 +212,10 @@ export interface TargetStatus {
   readonly pauseReason: string | null
   /** Requests behind one of their ordering key that is in doubt, held or dead; each counts among `states` as well. */
   readonly blocked: number
+  /** Dead ones whose deadline was over before they happened. */
+  readonly expired: number
+  /** Of ready requests, the longest wait of each priority, the highest first. */
+  readonly oldestReady: readonly PriorityWait[]
   /** Its own, and those of the bucket that it shares. */
   readonly waits: readonly TimedPause[]
   /** Null: closed. */
@@ -220,10 +226,19 @@ export interface TargetStatus {
   readonly parkedUntil: number | null
 }
 
+/** Of the ready requests of one priority. */
+export interface PriorityWait {
+  readonly priority: number
+  /** Epoch ms since which the request has been due that waits longest. */
+  readonly since: number
+}
+
 /** The whole store in numbers. */
 export interface StoreStatus {
   readonly states: Readonly<Partial<Record<RequestState, number>>>
   readonly targets: Readonly<Record<string, TargetStatus>>
+  /** Dead ones whose deadline was over before they happened. */
+  readonly expired: number
   /** Epoch ms since which the oldest ready request waits. */
   readonly oldestReady: number | null
   /** Epoch ms since which the oldest request is in doubt. */
@@ -244,6 +259,12 @@ export type OperatorResult =
   | { readonly kind: 'refused'; readonly view: RequestView; readonly why: string }
   | { readonly kind: 'version_changed'; readonly view: RequestView }
 
+/** What a word that leads to a call says of the request's deadline. */
+export interface NewDeadline {
+  /** Epoch ms; null: none. Absent: as it is, and where that is over the word is refused. */
+  readonly expiresAt?: number | null | undefined
+}
+
 /** What a person says of a request in doubt (README, "Doubt"). */
 export type Resolution =
   /** It happened: this is its task. */
@@ -251,7 +272,7 @@ export type Resolution =
   /** It did not: back in the queue under the same key. */
   | { readonly kind: 'not_executed' }
   /** Call again under a new key, whatever the last one did. */
-  | { readonly kind: 'retry_accepting_duplicates' }
+  | ({ readonly kind: 'retry_accepting_duplicates' } & NewDeadline)
   /** Leave it, with its doubt on record. */
   | { readonly kind: 'abandon' }
 
@@ -269,10 +290,19 @@ export interface SeenRequest {
   readonly version: number
 }
 
+/** Which queued requests a word is for. */
+export interface QueuedFilter {
+  /** Absent: both. */
+  readonly state?: 'ready' | 'scheduled'
+  readonly target?: string
+  readonly reason?: string
+}
+
 /** A person's word that many requests can be given. */
 export type Saying =
   | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
-  | { readonly word: 'retry' }
+  | ({ readonly word: 'retry' } & NewDeadline)
+  | { readonly word: 'reprioritize'; readonly priority: number }
 
 /** What a store says of itself. */
 export interface StoreFacts {

@@ -59,7 +59,7 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
     random: Math.random,
   }
   const claim = { targets: registry.targets, prepare: createPrepare(registry, namespace, SILENT) }
-  const rules = { maxPayloadBytes: 1_048_576, policyOf, targetNames: targets, schemaOf: () => undefined }
+  const rules = { now, maxPayloadBytes: 1_048_576, policyOf, targetNames: targets, schemaOf: () => undefined }
   let made = 0
   let running: readonly ClaimedCall[] = []
 
@@ -70,7 +70,7 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
         target: targets[0] as string,
         payload: payloadOf(++made),
       }))
-      await enqueueMany(store, batch, rules, now)
+      await enqueueMany(store, batch, rules)
     },
     turn: async (slots) => {
       const results = running.map((call) => accepted(call, now()))

@@ -38,6 +38,8 @@ test('a policy says what the services need to know', () => {
     dedupe: 'always',
     keepPayloadMs: null,
     ordering: { onDead: 'block' },
+    expiresAfterMs: null,
+    agingMs: null,
     limits: { concurrency: 3, rate: null },
   })
 })

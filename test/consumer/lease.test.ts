@@ -26,7 +26,7 @@ test('a renewed lease does not bring back the time in which a replay may leave',
   expect(lease.refuseWrite()).toBeNull()
   now.monotonic = 901
   renew()
-  expect(lease.refuseWrite()).toBe('key_window_closing')
+  expect(lease.refuseWrite()).toBe('too_late')
 })
 
 test('a lost lease lets nothing leave', () => {

@@ -126,6 +126,37 @@ test('C11 reset is an epoch, 403 is a limit: a bare 403, or one with calls left,
   expect(api.effects).toHaveLength(2)
 })
 
+test('C10 all 429 victims wake in the same instant: a replay waits too, and a dry run and the story of its request say so', async () => {
+  const { api, clock, open } = await openStage('keyed', keyed)
+  api.failNext('reset-after-effect', { ...TOLD, headers: { 'retry-after': '1800' } })
+  const once = await open()
+  await once.enqueueMany([1, 2].map((payload) => ({ target: 'job', payload })))
+  await once.startWorker({ drain: { horizonMs: 0 }, concurrency: 1 }).done
+  const until = (await once.status()).targets['job']?.waits[0]?.until ?? 0
+  const words = new Date(until).toISOString()
+  for await (const { requestId, would, says } of once.dryRun())
+    expect({ requestId, would, says }).toMatchObject({
+      requestId: 1,
+      would: 'replay',
+      says: expect.stringContaining(`not before ${words}`),
+    })
+  const { outlook } = (await once.get(1)) ?? {}
+  expect(outlook).toMatchObject({
+    step: 'replay',
+    at: until,
+    why: expect.stringContaining('the API told its target to wait (retry-after: 1800)'),
+  })
+  clock.advance(60_000)
+  await once.startWorker({ drain: { horizonMs: 0 } }).done
+  expect(api.calls).toHaveLength(2)
+  await clock.runUntil(once.startWorker(DRAIN).done)
+  expect((await once.list()).map(({ state, attempts }) => [state, attempts])).toEqual([
+    ['submitted', 1],
+    ['submitted', 1],
+  ])
+  expect(api.effects.map(({ at }) => at >= until)).toEqual([false, true])
+})
+
 test('C12 low priority never runs: without aging it waits for the end of the stream, and how long it waits is shown', async () => {
   const STREAM = 40
   let once: Onceish | null = null
@@ -149,4 +180,32 @@ test('C12 low priority never runs: without aging it waits for the end of the str
   expect(order).toHaveLength(STREAM + 1)
   expect(order.at(-1)).toBe(0)
   expect(await oldest).toBe(waitsSince)
+})
+
+test('C12 low priority never runs: with aging it has its turn once its wait is worth the difference', async () => {
+  let once: Onceish | null = null
+  let calls = 0
+  const aging = (url: string) => ({ submit: { url }, taskId: 'none', aging: '1m' })
+  const { api, clock, open } = await openStage('opaque', aging, {
+    answer: () => {
+      clock.advance(MINUTE_MS / 4)
+      // An endless stream of urgent work.
+      if (++calls < 100) void once?.enqueue({ target: 'job', payload: { urgent: calls }, priority: 10 })
+      return { status: 200, body: {} }
+    },
+  })
+  once = await open()
+  const since = clock.wallNow()
+  await once.enqueue({ target: 'job', payload: { n: 0 }, priority: 0 })
+  for (const urgent of ['a', 'b', 'c']) await once.enqueue({ target: 'job', payload: { urgent }, priority: 10 })
+  expect((await once.status()).targets['job']?.oldestReady).toEqual([
+    { priority: 10, since },
+    { priority: 0, since },
+  ])
+  await once.startWorker({ ...DRAIN, concurrency: 1 }).done
+  const at = api.calls.findIndex(({ json }) => (json as { n?: number }).n === 0)
+  // Ten steps of a minute, at four calls a minute: not before, and soon after.
+  expect(at).toBeGreaterThanOrEqual(36)
+  expect(at).toBeLessThanOrEqual(44)
+  expect(api.calls.length).toBeGreaterThan(90)
 })

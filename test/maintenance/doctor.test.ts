@@ -49,6 +49,7 @@ function factsOf(given: Given): DoctorFacts {
   const status = {
     states: {},
     targets: {},
+    expired: 0,
     oldestReady: null,
     oldestUnknown: null,
     orphans: 0,
@@ -109,9 +110,23 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NO_WAITS = { waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
-const paused = { states: { ready: 3 }, paused: true, pausedAt: 5, pausedBy: 'ada', pauseReason: 'moving', ...NO_WAITS }
-const owing = { states: { ready: 2 }, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...NO_WAITS }
+const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
+const paused = {
+  states: { ready: 3 },
+  paused: true,
+  pausedAt: 5,
+  pausedBy: 'ada',
+  pauseReason: 'moving',
+  ...NOTHING_ELSE,
+}
+const owing = {
+  states: { ready: 2 },
+  paused: false,
+  pausedAt: null,
+  pausedBy: null,
+  pauseReason: null,
+  ...NOTHING_ELSE,
+}
 
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
   const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })

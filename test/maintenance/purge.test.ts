@@ -193,7 +193,7 @@ test('a row that somebody takes back between the look and the deletion stays', a
   const scope: PurgeScope = { before: clock.now, states: ENDED_STATES, targets: null, abandoned: false }
   const slice = readSlice(sql, 0, scope)
   expect(slice.rows).toMatchObject([{ request_id: id, is_purgeable: 1 }])
-  await store.retry(id, { now: clock.now, actor: 'ada', note: null, ifVersion: null }, () => KEYED)
+  await store.retry(id, { now: clock.now, actor: 'ada', note: null, ifVersion: null }, { policyOf: () => KEYED })
   const word = { now: clock.now, actor: 'test', dryRun: false }
   expect(db.transaction(() => purgeSlice(sql, slice, 0, scope, word)).immediate()).toMatchObject({ purged: {} })
   expect(await store.get(id)).toMatchObject({ state: 'ready' })

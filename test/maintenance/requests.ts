@@ -15,6 +15,7 @@ export function requestsFrom(first: number, count: number): NewRequest[] {
       dueAt: null,
       orderingKey: null,
       dedupe: 'always' as const,
+      expiresAt: null,
     }
     return { target: 'keyed', ...rest, ...hashes }
   })

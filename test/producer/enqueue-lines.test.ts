@@ -8,6 +8,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const rules = {
+  now: () => 5,
   maxPayloadBytes: 200,
   targetNames: ['video', 'parcel'],
   schemaOf: () => undefined,
@@ -21,7 +22,6 @@ async function feed(text: string | Buffer[], options: Partial<EnqueueLinesOption
     rules,
     defaultTarget: 'video',
     onError: 'stop',
-    now: () => 5,
     ...options,
   })
   const rows = await store.list({ limit: 5000 })
@@ -104,7 +104,7 @@ test('a line longer than the limit costs no memory', async () => {
   }
   const before = process.memoryUsage().rss
   const store = await openStore(join(tempDir(), 'jobs.db'), { create: true, now: 1 })
-  const report = await enqueueLines(store, endless(), { rules, defaultTarget: 'video', onError: 'skip', now: () => 1 })
+  const report = await enqueueLines(store, endless(), { rules, defaultTarget: 'video', onError: 'skip' })
   await store.close()
   expect(report).toMatchObject({ enqueued: 1, skipped: 1 })
   expect(process.memoryUsage().rss - before).toBeLessThan(128 << 20)
@@ -116,6 +116,17 @@ test('what a caller gives in code is refused with the same care', () => {
   expect(request({ payload: 'x'.repeat(200) })).toThrow(expect.objectContaining({ code: 'PAYLOAD_TOO_LARGE' }))
   expect(request({ runAt: Number.NaN })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ runAt: new Date('x') })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
+  for (const delay of [true, null, -1, 'soon', '15'])
+    expect(request({ delay })).toThrow(
+      expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringMatching(/^delay: .*no duration/) }),
+    )
+  expect(request({ expiresAt: 'soon' })).toThrow(
+    expect.objectContaining({ code: 'REQUEST_INVALID', message: expect.stringMatching(/^expiresAt is/) }),
+  )
+  expect(toNewRequest({ target: 'video', payload: 1, delay: '1s', expiresAt: new Date(9000) }, rules)).toMatchObject({
+    dueAt: 1005,
+    expiresAt: 9000,
+  })
   expect(request({ priority: 1.5 })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(request({ logicalHash: '' })).toThrow(expect.objectContaining({ code: 'REQUEST_INVALID' }))
   expect(toNewRequest({ target: 'video', payload: 1, runAt: '2027-01-31T10:00:00+01:00' }, rules)).toMatchObject({

@@ -18,6 +18,7 @@ const ROW: TaskState = {
   executed: false, cancelRequested: false, abandoned: false, leaseOwner: null, leaseUntil: null, startedAt: 0, endedAt: 0, isEndObserved: true,
   unknownSince: 0, nextCheckAt: 0, misses: 0, lastMissAt: null, olderAnswer: null, reason: 'unknown', evidence: null,
   createdAt: 0, updatedAt: 0,
+  expiresAt: null,
 } // biome-ignore format: a row
 
 function world(

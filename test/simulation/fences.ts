@@ -34,6 +34,13 @@ export function watchTurn(watch: StoreWatch, input: TurnInput): (result: TurnRes
   ]
 }
 
+/** At the first byte of a call that begins something: a replay only settles what began before. @returns what is wrong. */
+export function watchDeadline(watch: StoreWatch, requestId: number, wallNow: number): readonly string[] {
+  const deadline = watch.deadlineOf(requestId)
+  if (deadline === null || deadline.isReplayed || wallNow <= deadline.expiresAt) return []
+  return [`bytes of request ${requestId} left ${wallNow - deadline.expiresAt} ms after its deadline`]
+}
+
 /** At the first byte. @returns what is wrong. */
 export function watchWrite(watch: StoreWatch, requestId: number, wallNow: number): readonly string[] {
   const fence = watch.fenceOf(requestId)

@@ -28,7 +28,7 @@ export async function speak(around: Surroundings): Promise<void> {
     case 'cancel':
       return note(await operator.cancel(one.requestId, word), 'cancels')
     case 'retry': {
-      const result = await operator.retry(one.requestId, word)
+      const result = await operator.retry(one.requestId, { ...word, ...lastingDeadline(seen) })
       if (result.kind === 'applied') toldAgain(one)
       return note(result, 'retries')
     }
@@ -45,6 +45,11 @@ export async function speak(around: Surroundings): Promise<void> {
 function toldAgain(one: Owed): void {
   one.words++
   one.isBack = true
+}
+
+/** Whoever has it called wants it however late it is. */
+function lastingDeadline({ expiresAt }: RequestDetail): { readonly expiresAt?: null } {
+  return expiresAt === null ? {} : { expiresAt: null }
 }
 
 export async function resumeAll(operator: Onceish): Promise<void> {
@@ -65,7 +70,8 @@ async function resolve(around: Surroundings, one: Owed, seen: RequestDetail): Pr
     if (result.kind === 'applied') toldAgain(one)
     return schedule.note(`a person says that ${one.name} never happened: ${result.kind}`)
   }
-  const result = await operator.resolve(one.requestId, { kind: 'retry_accepting_duplicates' }, word)
+  const accepting = { kind: 'retry_accepting_duplicates', ...lastingDeadline(seen) } as const
+  const result = await operator.resolve(one.requestId, accepting, word)
   if (result.kind === 'applied') {
     toldAgain(one)
     one.accepted += Math.max(1, seen.taskState?.doubtfulAttempts.length ?? 1)

@@ -36,9 +36,8 @@ export const RULES: readonly Rule[] = [
         find: 'moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;',
         replace: `{
             moved += sql.expireIfInvoking.run({ id, now: word.now }).changes;
-            const row = sql.request.get(id);
             sql.setDueAt.run(word.now, id);
-            sql.insertReady.run(row.target, -row.priority, word.now, id);
+            sql.insertReadyOf.run(id);
         }`,
       },
     ],
@@ -115,7 +114,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 5200,
+    seed: 10918,
   },
   {
     name: 'a-restart-waits-again',
@@ -178,7 +177,7 @@ export const RULES: readonly Rule[] = [
           "return transition('dead', { patch: { ...RELEASED, doubtfulAttempts: [], nextCheckAt: null, reason: 'rejected' }, unfreeze: true })",
       },
     ],
-    seed: 183,
+    seed: 2356,
   },
   {
     name: 'spent-budget-in-doubt-is-not-dead',
@@ -222,7 +221,11 @@ export const RULES: readonly Rule[] = [
     name: 'attempts-counted-at-the-claim',
     what: 'calls, re-calls and replays are counted before they are made: what kills its worker every time comes to an end',
     patches: [
-      { file: TURN_SQL, find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)", replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?)" },
+      {
+        file: TURN_SQL,
+        find: "?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?, ?)",
+        replace: "?, ?, ?, 0, '1', ?, ?, ?, ?, ?, ?, ?)",
+      },
       { file: TURN_SQL, find: 'attempts = attempts + 1,', replace: 'attempts = attempts,' },
       { file: RECONCILIATION, find: 'patch: { replays: row.replays + 1 }', replace: 'patch: { replays: row.replays }' },
       { file: RECONCILIATION, find: 'attempts: row.attempts + 1,', replace: 'attempts: row.attempts,' },
@@ -362,7 +365,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-copy-waits-for-a-word',
     what: 'a store that is behind its record of calls was put back from a copy, and calls nothing by itself',
     patches: [{ file: 'store/origin.js', find: 'if (own.highWaterAt < record.highWaterAt)', replace: 'if (false)' }],
-    seed: 504,
+    seed: 885,
   },
   {
     name: 'window-counted-from-the-copy',
@@ -419,5 +422,57 @@ export const RULES: readonly Rule[] = [
       },
     ],
     seed: 3379,
+  },
+  {
+    name: 'no-first-call-after-the-deadline',
+    what: 'what was never called, or surely had no effect, is not called after its deadline',
+    patches: [
+      { file: SETTLEMENT, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
+      {
+        file: QUEUE_SQL,
+        find: 'FROM expiries WHERE expires_at <= ? ORDER',
+        replace: 'FROM expiries WHERE expires_at <= ? - 5000 ORDER',
+      },
+      {
+        file: 'store/sqlite/claim.js',
+        find: 'return expiresAt === null ? null : expiresAt - now',
+        replace: 'return null',
+      },
+    ],
+    seed: 32,
+  },
+  {
+    name: 'the-deadline-at-the-write',
+    what: 'a call that was claimed in time does not leave after its deadline',
+    patches: [
+      {
+        file: 'store/sqlite/claim.js',
+        find: 'return expiresAt === null ? null : expiresAt - now',
+        replace: 'return null',
+      },
+    ],
+    seed: 275,
+  },
+  {
+    name: 'no-recall-after-the-deadline',
+    what: 'after settled misses, and its deadline, a request is not called anew',
+    patches: [
+      { file: RECONCILIATION, find: 'if (isExpired(row, now))', replace: 'if (false)' },
+      { file: 'store/sqlite/checks.js', find: 'leftMs(row.expiresAt, word.now)', replace: 'null' },
+    ],
+    seed: 172,
+  },
+  {
+    name: 'doubt-does-not-expire',
+    what: 'a deadline ends no request that may have happened',
+    patches: [
+      {
+        file: RECONCILIATION,
+        find: 'return later(row, verdict, context.now)',
+        replace:
+          'return isExpired(row, context.now) ? expired(row, verdict.evidence) : later(row, verdict, context.now)',
+      },
+    ],
+    seed: 78,
   },
 ]

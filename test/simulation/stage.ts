@@ -28,6 +28,8 @@ export const CHAOS_STEPS = 160
 /** So many steps of calm, and a request still owed, is a loop without an end; a clock ten minutes behind takes most of them. */
 const CALM_STEPS = 15_000
 const LOOK_EVERY = 20
+/** Makes another draw of the same seed. */
+const ASIDE = 0x5bd1e995
 
 /** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
 export async function openStage(library: Library, folder: string, often: readonly Action[] = []): Promise<Stage> {
@@ -57,8 +59,10 @@ async function runSchedule(
   chaosSteps: number,
 ): Promise<Outcome> {
   const chance = createChance(seed)
+  const asides = createChance(seed ^ ASIDE)
   const schedule = createSchedule(chance, START)
-  const world = createWorld(machine, watch, { chance, lines: createChance(~seed) }, schedule, often)
+  const lines = createChance(seed ^ 0x5bd1e995)
+  const world = createWorld({ machine, watch, chance, asides, lines, schedule }, often)
   const violations: string[] = []
   let steps = 0
   try {

@@ -60,6 +60,8 @@ export interface StoreWatch {
   stateOf(requestId: number): string | null
   /** Whose it is; null: it was never claimed. */
   fenceOf(requestId: number): Fence | null
+  /** Null: it has none. `isReplayed`: its newest attempt sends again what was sent before. */
+  deadlineOf(requestId: number): { readonly expiresAt: number; readonly isReplayed: boolean } | null
   /** Nothing waits, runs or is in doubt of what a worker can still decide. */
   isOver(): boolean
   pausedTargets(): readonly string[]
@@ -97,6 +99,11 @@ export function watchStore(path: string): StoreWatch {
   const fence = db.prepare(
     `SELECT state, attempt, nonce, COALESCE(lease_until, 0) AS leaseUntil, task_id AS taskId FROM task_state WHERE request_id = ?`,
   )
+  const deadline = db.prepare(
+    `SELECT expires_at AS expiresAt, EXISTS (SELECT 1 FROM events WHERE events.request_id = task_state.request_id
+       AND events.attempt = task_state.attempt AND kind = 'replay') AS isReplayed
+     FROM task_state WHERE request_id = ? AND expires_at IS NOT NULL`,
+  )
   const over = db
     .prepare(
       `SELECT NOT EXISTS (SELECT 1 FROM ready) AND NOT EXISTS (SELECT 1 FROM waiting)
@@ -124,6 +131,10 @@ export function watchStore(path: string): StoreWatch {
     doubtless: () => doubtless.all() as Standing[],
     stateOf: (requestId) => (state.get(requestId) as string | undefined) ?? null,
     fenceOf: (requestId) => (fence.get(requestId) as Fence | undefined) ?? null,
+    deadlineOf: (requestId) => {
+      const row = deadline.get(requestId) as { expiresAt: number; isReplayed: number } | undefined
+      return row === undefined ? null : { expiresAt: row.expiresAt, isReplayed: row.isReplayed === 1 }
+    },
     isOver: () => over.get() === 1,
     clockAheadMs: () => ahead.get() as number,
     pausedTargets: () => paused.all() as string[],

@@ -7,7 +7,7 @@ import type { Onceish } from '../../src/index.ts'
 import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
 import { createApi } from './api-model.ts'
 import { type Chance, tempered, type Weights } from './chance.ts'
-import { watchTurn, watchWrite } from './fences.ts'
+import { watchDeadline, watchTurn, watchWrite } from './fences.ts'
 import { falseCertainty, violationsOf } from './invariants.ts'
 import { createLedger, type Owed } from './owed.ts'
 import { resumeAll, speak } from './person.ts'
@@ -77,19 +77,28 @@ export interface World {
   end(): void
 }
 
-/**
- * @param often what happens more often in it than in others.
- * @param lines draws ordering keys, and nothing else does: schedules without them are as they were.
- */
+export interface Grounds {
+  readonly machine: Machine
+  readonly watch: StoreWatch
+  readonly chance: Chance
+  /** What is drawn here leaves every other draw as it is: schedules without it stay what they were. */
+  readonly asides: Chance
+  /** Draws ordering keys. */
+  readonly lines: Chance
+  readonly schedule: Schedule
+}
+
+/** @param often what happens more often in it than in others. */
 export function createWorld(
-  machine: Machine,
-  watch: StoreWatch,
-  { chance, lines }: { readonly chance: Chance; readonly lines: Chance },
-  schedule: Schedule,
+  { machine, watch, chance, asides, lines, schedule }: Grounds,
   often: readonly Action[],
 ): World {
   const weights = ACTIONS.map(([name, weight]) => [name, often.includes(name) ? weight * OFTEN : weight] as const)
   const actions = tempered(weights, 'go on', chance)
+  /** Some of its requests have a deadline. */
+  const hasDeadlines = asides.is(0.3)
+  /** Priorities and what queues are ranked by change all the time. */
+  const isRestless = asides.is(0.2)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
   const api = createApi(schedule, chance)
   const ledger = createLedger()
@@ -120,9 +129,10 @@ export function createWorld(
 
   function onWrite(requestId: number): void {
     // A clock that jumped there and back may have let another end a lease whose holder saw nothing of it.
-    if (hasJumped) return
-    noteAll(watchWrite(watch, requestId, schedule.now() + schedule.wallOffset))
-    noteAll(outOfTurn(watch, ledger, requestId))
+    const wallNow = schedule.now() + schedule.wallOffset
+    if (!hasJumped) noteAll(watchWrite(watch, requestId, wallNow))
+    if (!hasJumped) noteAll(outOfTurn(watch, ledger, requestId))
+    noteAll(watchDeadline(watch, requestId, wallNow))
   }
 
   function noteAll(wrongs: readonly string[]): void {
@@ -163,12 +173,31 @@ export function createWorld(
     const payload = again?.payload ?? { hash, ...fate }
     const orderingKey = isOrdered ? lines.pick(['a', 'a', 'b', null]) : null
     const order = { target: kind, payload, logicalHash: hash, orderingKey: orderingKey ?? undefined }
-    const made = await operator.enqueue({ ...order, priority: chance.below(3) })
+    const made = await operator.enqueue({ ...order, priority: chance.below(3), expiresAt: deadline() })
     if (!ledger.has(made.requestId)) {
       ledger.add({ kind, hash, payload, orderingKey, isPoison, requestId: made.requestId })
     }
     const what = `${hash} (${kind}${isPoison ? ', poison' : ''}${orderingKey === null ? '' : `, key ${orderingKey}`})`
     schedule.note(`enqueues ${what}: ${made.deduplicated ? 'there already' : ledger.at(made.requestId).name}`)
+  }
+
+  function deadline(): number | null {
+    if (!hasDeadlines || asides.is(0.5)) return null
+    return schedule.now() + schedule.wallOffset + asides.pick([100, 600, 2500, 10_000])
+  }
+
+  /** Somebody wants another order: of a request, or, by a config of another worker, of a whole queue. */
+  async function reorder(): Promise<void> {
+    const one = ledger.all.length === 0 ? null : asides.pick(ledger.all)
+    const now = schedule.now() + schedule.wallOffset
+    if (one === null || one.isGone) return
+    if (asides.is(0.5)) {
+      const agingMs = asides.pick([null, 100, 3000])
+      await machine.store.rank([{ target: one.kind, agingMs }], now, 'another')
+      return schedule.note(`${one.kind} is ranked by ${agingMs === null ? 'priority' : `age, ${agingMs} ms a step`}`)
+    }
+    const { kind } = await operator.reprioritize(one.requestId, asides.below(5))
+    schedule.note(`a person gives ${one.name} another priority: ${kind}`)
   }
 
   /** An answer that was spilled, or that a network sent twice, comes again. */
@@ -293,6 +322,7 @@ export function createWorld(
   }
 
   async function act(): Promise<void> {
+    if (isRestless && asides.is(0.1)) await reorder()
     const alive = processes.alive()
     switch (chance.weigh(actions)) {
       case 'kill':

@@ -10,12 +10,19 @@ import { GROUP_ROWS } from '../../src/store/sqlite/group-commit.ts'
 import { openSqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { NewRequest, Store, StoreProbe } from '../../src/store/store.ts'
 import { hashRequest } from '../support/hash-request.ts'
-import { accepted, answer, openWorld } from '../support/store.ts'
+import { accepted, answer, openWorld, type Taken } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 function requestOf(n: number, given?: string): NewRequest {
   const hashes = hashRequest({ target: 'keyed', payload: { n }, given })
-  const base = { target: 'keyed', priority: 0, dueAt: null, orderingKey: null, dedupe: 'always' } as const
+  const base = {
+    target: 'keyed',
+    priority: 0,
+    dueAt: null,
+    orderingKey: null,
+    dedupe: 'always',
+    expiresAt: null,
+  } as const
   return { ...base, payload: JSON.stringify({ n }), ...hashes }
 }
 
@@ -63,7 +70,7 @@ test('enqueues of one moment are one commit, each answered by its own result, in
   const told: number[] = []
   store.onCommit(() => told.push(commits()))
   const results = await Promise.all(enqueueEach(store, [3, 1, 2, 1]))
-  expect(results.map(([result]) => [result?.kind, result?.requestId])).toEqual([
+  expect(results.map(([result]) => [result?.kind, (result as Taken).requestId])).toEqual([
     ['inserted', 1],
     ['inserted', 2],
     ['inserted', 3],
@@ -95,7 +102,7 @@ test('a batch that stops at a conflict is undone alone, in the commit of the oth
   const before = commits()
   const [first, batch, last] = await Promise.all([
     store.enqueue([requestOf(2)], 1),
-    store.enqueue([requestOf(3), requestOf(4, 'x')], 1, { stopAtConflict: true }),
+    store.enqueue([requestOf(3), requestOf(4, 'x')], 1, { stopAtRefusal: true }),
     store.enqueue([requestOf(5)], 1),
   ])
   expect([first, batch, last].map((results) => results.map(({ kind }) => kind))).toEqual([

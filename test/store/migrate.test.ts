@@ -81,9 +81,19 @@ function contents(path: string): Record<string, unknown[]> {
   return rows
 }
 
+/** What later versions add says nothing of what was there before. */
+function withNewColumns(tables: Record<string, unknown[]>): Record<string, unknown[]> {
+  const added = (name: string) => (name === 'requests' || name === 'task_state' ? { expires_at: null } : {})
+  const widened = Object.entries(tables).map(([name, rows]) => [
+    name,
+    rows.map((row) => ({ ...(row as object), ...added(name) })),
+  ])
+  return Object.fromEntries(widened)
+}
+
 test('a version 1 file is brought up once, and no row of it changes', async () => {
   const path = writeVersion1()
-  const before = contents(path)
+  const before = withNewColumns(contents(path))
   for (let opened = 0; opened < 2; opened++) {
     const store = await openStore(path, { create: true, now: 1_000_000 })
     expect(await store.facts()).toMatchObject({

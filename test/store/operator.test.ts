@@ -93,7 +93,7 @@ test('abandoned: dead with the doubt mark, which neither retry nor cancel takes 
     abandoned: true,
     doubtfulAttempts: [1],
   })
-  expect(await world.store.retry(requestId, word(world), policyOf)).toMatchObject({ kind: 'refused' })
+  expect(await world.store.retry(requestId, word(world), { policyOf })).toMatchObject({ kind: 'refused' })
   expect(await world.store.cancel(requestId, word(world))).toMatchObject({ kind: 'refused' })
   await world.store.close()
 })
@@ -138,17 +138,17 @@ test('retry takes a dead request back with a whole budget, and refuses doubt, na
   const world = await openWorld()
   const call = await claimOne(world, 'keyed')
   await world.turn({ results: [answer(call, rejected)] })
-  expect(await world.store.retry(call.requestId, word(world), () => REPLAYED)).toMatchObject({
+  expect(await world.store.retry(call.requestId, word(world), { policyOf: () => REPLAYED })).toMatchObject({
     kind: 'applied',
     view: { state: 'ready', attempts: 0 },
   })
   expect((await world.turn({ slots: 1 })).calls[0]).toMatchObject({ attempt: 2, generation: 2 })
   const held = await hold(world)
-  expect(await world.store.retry(held.requestId, word(world), policyOf)).toMatchObject({
+  expect(await world.store.retry(held.requestId, word(world), { policyOf })).toMatchObject({
     kind: 'refused',
     why: expect.stringContaining('resolve'),
   })
-  expect(await world.store.retry(999, word(world), policyOf)).toEqual({ kind: 'not_found' })
+  expect(await world.store.retry(999, word(world), { policyOf })).toEqual({ kind: 'not_found' })
   await world.store.close()
 })
 

@@ -121,7 +121,7 @@ test.each([
   ['purged', [2]],
 ] as const)('a dead one that is %s leaves the turn to whoever is first then', async (how, expected) => {
   const world = await deadAndFollower('keyed')
-  if (how === 'retried') await world.store.retry(1, word, () => KEYED)
+  if (how === 'retried') await world.store.retry(1, word, { policyOf: () => KEYED })
   if (how === 'canceled') await world.store.cancel(1, word)
   if (how === 'purged') {
     const scope = { before: word.now, states: ENDED_STATES, targets: null, abandoned: false }
@@ -144,7 +144,7 @@ test('one that a person gives up in doubt frees those behind it, also where the 
 test('a retried one takes the turn from one of a higher id that only waits, and waits for one that is called', async () => {
   const world = await deadAndFollower('goingOn')
   // 2 is called, 3 stands behind it.
-  await world.store.retry(1, word, () => GOING_ON)
+  await world.store.retry(1, word, { policyOf: () => GOING_ON })
   expect(await world.store.get(1)).toMatchObject({
     state: 'ready',
     blockedBy: { requestId: 2, state: 'invoking' },
@@ -156,7 +156,7 @@ test('a retried one takes the turn from one of a higher id that only waits, and 
   await enqueueKeys(waiting, ['a', 'a'], 'goingOn')
   const [first] = await claimed(waiting)
   await waiting.turn({ results: [answer(first as ClaimedCall, rejected)] })
-  await waiting.store.retry(1, word, () => GOING_ON)
+  await waiting.store.retry(1, word, { policyOf: () => GOING_ON })
   expect((await waiting.store.get(2))?.blockedBy).toMatchObject({ requestId: 1 })
   const [again] = await claimed(waiting)
   expect(again?.requestId).toBe(1)
@@ -169,7 +169,7 @@ test('one that is called while one of a lower id was queued again lets it go fir
   await enqueueKeys(world, ['a', 'a'], 'goingOn')
   const [first] = await claimed(world)
   const [second] = await claimed(world, { results: [answer(first as ClaimedCall, rejected)] })
-  await world.store.retry(1, word, () => GOING_ON)
+  await world.store.retry(1, word, { policyOf: () => GOING_ON })
   const [next] = await claimed(world, { results: [answer(second as ClaimedCall, notExecuted())] })
   expect(next?.requestId).toBe(1)
   expect(await claimed(world)).toEqual([])

@@ -5,6 +5,18 @@ import { defineFunctions, SQL } from '../../src/store/sqlite/statements.ts'
 import { openWorld } from '../support/store.ts'
 
 const HOT: Record<string, RegExp> = {
+  expiredRequests: /^SEARCH expiries USING PRIMARY KEY \(expires_at<\?\)$/,
+  facts: /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH expiries/,
+  promote: /SEARCH waiting USING PRIMARY KEY \(due_at=\? AND request_id=\?\)[\s\S]*SEARCH rankings USING PRIMARY KEY/,
+  deleteReady: /^SEARCH ready USING PRIMARY KEY \(target=\? AND rank=\? AND due_at=\? AND request_id=\?\)/,
+  ranksAfter:
+    /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)>[\s\S]*SEARCH requests USING INTEGER PRIMARY KEY/,
+  nextLane: /^SEARCH ready USING (?:COVERING INDEX ready_aged|PRIMARY KEY) \(target>\?\)$/,
+  nextPlainHead: /^SEARCH ready USING PRIMARY KEY \(target=\? AND rank>\? AND rank<\?\)$/,
+  nextAgedHead:
+    /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING (?:COVERING )?INDEX ready_aged \(target=\? AND <expr>>\?\)/,
+  queuedAfter: /^(?![\s\S]*USE TEMP B-TREE)SEARCH requests USING INTEGER PRIMARY KEY \(rowid>\?\)/,
+  countExpired: /task_state_attention/,
   laneHead: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)>/,
   dueWaiting: /SEARCH waiting USING PRIMARY KEY \(due_at<\?\)/,
   nextWaitingAt: /SEARCH waiting/,
@@ -75,6 +87,8 @@ test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async
 test.each([
   'insertRequest',
   'insertReady',
+  'insertReadyOf',
+  'promote',
   'insertInvoking',
   'claimQueued',
   'submitIfInvoking',

@@ -29,6 +29,8 @@ export const KEYED: TargetPolicy = {
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
   ordering: { onDead: 'block' },
+  expiresAfterMs: null,
+  agingMs: null,
 }
 
 export const OPAQUE: TargetPolicy = { ...NO_POLICY, timeoutMs: 1000, retry: KEYED.retry }
@@ -46,11 +48,14 @@ export const LOOKUP: TargetPolicy = {
   },
 }
 
+/** Without those whose deadline is over. */
+export type Taken = Exclude<EnqueueResult, { kind: 'expired' }>
+
 export interface World {
   readonly store: Store
   readonly path: string
   readonly clock: { now: number }
-  enqueue(payload: unknown, options?: Partial<NewRequest>): Promise<EnqueueResult>
+  enqueue(payload: unknown, options?: Partial<NewRequest>): Promise<Taken>
   turn(options?: Partial<TurnInput> & { slots?: number; investigations?: number }): Promise<TurnResult>
 }
 
@@ -77,9 +82,10 @@ export async function openWorld(
         dueAt: null,
         orderingKey: null,
         dedupe: 'always',
+        expiresAt: null,
       }
       const [result] = await store.enqueue([{ ...base, ...request }], clock.now)
-      return result as EnqueueResult
+      return result as Taken
     },
     turn: ({ slots = 0, investigations = 0, ...input } = {}) =>
       store.turn({

@@ -3,10 +3,19 @@ import { type Command, Option } from 'commander'
 import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
-import { dueAtOf } from '../../producer/new-request.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
 import type { RequestView } from '../../store/views.ts'
-import { example, nonEmpty, usage, wholeNumber } from '../arguments.ts'
+import {
+  type Deadline,
+  deadline,
+  example,
+  expiryOf,
+  horizon,
+  instant,
+  nonEmpty,
+  usage,
+  wholeNumber,
+} from '../arguments.ts'
 import { type Context, readSettings, requireTarget, type Settings, withStore } from '../context.ts'
 import { EXIT } from '../exit-codes.ts'
 import { escapeControls, plural, print, printJson } from '../print.ts'
@@ -17,7 +26,9 @@ interface EnqueueOptions {
   readonly payload?: string
   readonly file?: string
   readonly priority?: number
-  readonly runAt?: string
+  readonly runAt?: number
+  readonly delay?: number
+  readonly expiresAt?: Deadline
   readonly logicalHash?: string
   readonly orderingKey?: string
   readonly onError?: 'stop' | 'skip'
@@ -29,13 +40,19 @@ export function addEnqueue(program: Command): void {
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
     .argument(
       '[-]',
-      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "orderingKey"?, "dedupe"?}',
+      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
     )
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
     .option('--file <path>', 'one request a line')
     .option('--priority <n>', 'higher goes first (0)', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
-    .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds')
+    .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds', instant)
+    .option('--delay <duration>', 'not before so long from now, such as 15m', horizon)
+    .option(
+      '--expires-at <time>',
+      'not called after it, as --run-at; "never" where its target has a deadline for all',
+      deadline,
+    )
     .option('--logical-hash <text>', 'what makes two requests the same, instead of target and payload', nonEmpty)
     .option('--ordering-key <key>', 'of its target, one of this key is called at a time, in order', nonEmpty)
     .addOption(new Option('--on-error <what>', 'at a bad line: stop (default), or skip it').choices(['stop', 'skip']))
@@ -67,26 +84,38 @@ function checkOptions(stdin: string | undefined, { target, payload, file, onErro
     if (onError !== undefined) throw usage('--on-error goes with --file or -')
     return
   }
-  if (Object.values(ofOne).some((given) => given !== undefined)) {
-    throw usage(
-      '--priority, --run-at, --logical-hash and --ordering-key go with --payload; a line says its own as "priority", "runAt", "logicalHash" and "orderingKey"',
-    )
+  if (Object.keys(OF_ONE).some((name) => ofOne[name as keyof typeof ofOne] !== undefined)) {
+    const fields = Object.keys(OF_ONE).map((name) => `"${name}"`)
+    throw usage(`${listed(Object.values(OF_ONE))} go with --payload; a line says its own as ${listed(fields)}`)
   }
 }
 
+const OF_ONE = {
+  priority: '--priority',
+  runAt: '--run-at',
+  delay: '--delay',
+  expiresAt: '--expires-at',
+  logicalHash: '--logical-hash',
+  orderingKey: '--ordering-key',
+} as const
+
+function listed(names: readonly string[]): string {
+  return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`
+}
+
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
-  const { target = '', priority, logicalHash, orderingKey } = options
+  const { target = '', priority, runAt, delay, expiresAt, logicalHash, orderingKey } = options
   const payload = asUsage('--payload', () => parsePayload(payloadText))
-  const runAt =
-    options.runAt === undefined
-      ? undefined
-      : asUsage('--run-at', () => dueAtOf(asInstant(options.runAt ?? '')) ?? undefined)
+  if (runAt !== undefined && delay !== undefined)
+    throw usage('--run-at and --delay both say when it is due: give one of them')
   await withStore(settings, { create: true }, async ({ once, isJson }) => {
     const { requestId, state, taskId, deduplicated } = await once.enqueue({
       target,
       payload,
       priority,
       runAt,
+      delay,
+      expiresAt: expiresAt === undefined ? undefined : expiryOf(expiresAt),
       logicalHash,
       orderingKey,
     })
@@ -115,10 +144,6 @@ async function keptKey({ get }: Context['once'], requestId: number, asked: strin
 /** Of its ordering key while it is owed. */
 function keysOf({ logicalHash, orderingKey }: RequestView) {
   return { logicalHash, ...(orderingKey !== null && { orderingKey }) }
-}
-
-function asInstant(text: string): number | string {
-  return /^\d+$/.test(text) ? Number(text) : text
 }
 
 /** What is wrong with the command line itself is a usage error, whoever finds it. */

@@ -43,8 +43,11 @@ export function addList(program: Command): void {
 
 function printViews(views: readonly RequestView[], context: Context): void {
   const now = Date.now()
-  const hasDoubt = views.some(({ inDoubtSince }) => inDoubtSince !== null)
-  const hasKey = views.some(({ orderingKey }) => orderingKey !== null)
+  const has = {
+    doubt: views.some(({ inDoubtSince }) => inDoubtSince !== null),
+    key: views.some(({ orderingKey }) => orderingKey !== null),
+    deadline: views.some(({ expiresAt }) => expiresAt !== null),
+  }
   print(
     table(
       [
@@ -55,12 +58,13 @@ function printViews(views: readonly RequestView[], context: Context): void {
         'priority',
         'attempts',
         'changed',
-        ...(hasDoubt ? ['in doubt'] : []),
+        ...(has.doubt ? ['in doubt'] : []),
         'due',
-        ...(hasKey ? ['ordering key', 'behind'] : []),
+        ...(has.deadline ? ['expires'] : []),
+        ...(has.key ? ['ordering key', 'behind'] : []),
         'why',
       ],
-      views.map((view) => row(view, now, { hasDoubt, hasKey })),
+      views.map((view) => row(view, now, has)),
     ),
   )
   print(plural(views.length, 'request'))
@@ -68,8 +72,13 @@ function printViews(views: readonly RequestView[], context: Context): void {
   if (held.length > 0) printHeld(held, context)
 }
 
-function row(view: RequestView, now: number, { hasDoubt, hasKey }: { hasDoubt: boolean; hasKey: boolean }) {
-  const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, lastError } = view
+function row(
+  view: RequestView,
+  now: number,
+  has: { readonly doubt: boolean; readonly deadline: boolean; readonly key: boolean },
+) {
+  const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, expiresAt, lastError } =
+    view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
   return [
     requestId,
@@ -79,9 +88,10 @@ function row(view: RequestView, now: number, { hasDoubt, hasKey }: { hasDoubt: b
     priority,
     attempts,
     relative(updatedAt, now),
-    ...(hasDoubt ? [relative(inDoubtSince, now)] : []),
+    ...(has.doubt ? [relative(inDoubtSince, now)] : []),
     due,
-    ...(hasKey ? keyCells(view) : []),
+    ...(has.deadline ? [relative(expiresAt, now)] : []),
+    ...(has.key ? keyCells(view) : []),
     shorten(lastError, 60),
   ]
 }

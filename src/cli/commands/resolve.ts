@@ -1,7 +1,17 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { MAX_TASK_ID_CHARS } from '../../core/limits.ts'
 import type { Resolution } from '../../store/views.ts'
-import { example, nonEmpty, oneOf, requestIds, usage, wholeNumber } from '../arguments.ts'
+import {
+  type Deadline,
+  deadline,
+  example,
+  expiryOf,
+  nonEmpty,
+  oneOf,
+  requestIds,
+  usage,
+  wholeNumber,
+} from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
 import { TASK_PLACEHOLDER } from '../next-actions.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
@@ -12,6 +22,7 @@ interface ResolveOptions extends EachFlags {
   readonly notExecuted?: true
   readonly retryAcceptingDuplicates?: true
   readonly abandon?: true
+  readonly expiresAt?: Deadline
   readonly state?: (typeof DOUBT)[number]
   readonly ifVersion?: number
   readonly force?: true
@@ -30,6 +41,7 @@ export function addResolve(program: Command): void {
     .option('--not-executed', 'it did not happen: call again, under the same key')
     .option('--retry-accepting-duplicates', 'call again as something new, even if it may have happened')
     .option('--abandon', 'give it up; that it is in doubt stays on record')
+    .option('--expires-at <time>', 'with --retry-accepting-duplicates: a new deadline, or "never"', deadline)
     .option('--state <state>', 'those in this state: held (the default without ids) or unknown', oneOf(DOUBT))
     .option(
       '--if-version <n>',
@@ -82,7 +94,13 @@ function resolutionOf(options: ResolveOptions): Resolution {
   const given: Resolution[] = []
   if (options.taskId !== undefined) given.push({ kind: 'task_id', taskId: options.taskId })
   if (options.notExecuted) given.push({ kind: 'not_executed' })
-  if (options.retryAcceptingDuplicates) given.push({ kind: 'retry_accepting_duplicates' })
+  const { expiresAt } = options
+  if (options.retryAcceptingDuplicates)
+    given.push({
+      kind: 'retry_accepting_duplicates',
+      ...(expiresAt !== undefined && { expiresAt: expiryOf(expiresAt) }),
+    })
+  else if (expiresAt !== undefined) throw usage('--expires-at goes with --retry-accepting-duplicates')
   if (options.abandon) given.push({ kind: 'abandon' })
   const [resolution] = given
   if (resolution !== undefined && given.length === 1) return resolution

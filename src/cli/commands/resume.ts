@@ -6,7 +6,7 @@ import { print, printJson } from '../print.ts'
 export function addResume(program: Command): void {
   program
     .command('resume')
-    .description('end the pause of a target, whether a person or a "blocked" answer made it')
+    .description('end the pause of a target, whether a person, a "blocked" answer or a wait that the API told made it')
     .argument('<target>', 'its name in the config')
     .addHelpText('after', example('onceish resume transcribe'))
     .action(async (target: string, _options: object, command: Command) => {

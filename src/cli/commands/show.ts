@@ -56,7 +56,7 @@ function present(rows: readonly Fact[]): readonly Fact[] {
 }
 
 function facts(detail: RequestDetail, now: number): Fact[] {
-  const { state, dueAt, dedupe } = detail
+  const { state, dueAt, expiresAt, dedupe } = detail
   return [
     ['request', detail.requestId],
     ['target', detail.target],
@@ -74,6 +74,7 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['ordering key', detail.orderingKey],
     ['place in line', lineWords(detail)],
     ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
+    ['expires', at(expiresAt, now)],
   ]
 }
 

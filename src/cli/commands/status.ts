@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
+import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
 import type { StoreOrigin } from '../../store/origin.ts'
 import type { StoreStatus, TargetStatus } from '../../store/views.ts'
@@ -34,11 +35,16 @@ const NOTHING: TargetStatus = {
   pausedBy: null,
   pauseReason: null,
   blocked: 0,
+  expired: 0,
+  oldestReady: [],
   waits: [],
   breaker: null,
   parked: 0,
   parkedUntil: null,
 }
+
+/** Of a target; `--json` has all. */
+const SHOWN_WAITS = 5
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
@@ -51,9 +57,9 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
 }
 
 function toJson(status: StoreStatus, { config, next }: Context): object {
-  const { states, oldestReady, oldestUnknown, orphans } = status
+  const { states, expired, oldestReady, oldestUnknown, orphans } = status
   const { held, dead, unroutable, blocked } = attentionOf(status, targetNames(config), null)
-  const needs = { held, dead, unroutable, orphans, blocked }
+  const needs = { held, dead, expired, unroutable, orphans, blocked }
   const blockedKeys = status.blockedKeys.map(({ head, ...key }) => {
     const { requestId, state, reason } = head
     return { ...key, head: { requestId, state, reason }, next: actionsOfHead(head).map(({ words }) => next(words)) }
@@ -74,13 +80,28 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   print(table(['target', ...shown, 'remark'], rows))
   print(...breakerLines(status, now), ...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
-  if (status.oldestReady !== null) print('', `oldest ready: due ${relative(status.oldestReady, now)}`)
+  if (status.oldestReady !== null) print('', ...oldestLines(status, now))
+  if (status.expired > 0)
+    print('', `${status.expired} of the dead: ${sayReason('expired')}; ${next('list --reason expired')}`)
   if (status.oldestUnknown !== null) {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
   print(...blockedKeyLines(status, next))
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
+}
+
+/** Where requests of several priorities wait, how long each of them does: a low one that starves is seen by it. */
+function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
+  const oldestOfEach = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
+    // The highest, and the lowest, which are the ones that starve.
+    const shown = all.length <= SHOWN_WAITS ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_WAITS)]
+    return all.length < 2 ? [] : shown.map(({ priority, since }) => [name, priority, relative(since, now)])
+  })
+  const oldest = `oldest ready: due ${relative(oldestReady, now)}`
+  return oldestOfEach.length === 0
+    ? [oldest]
+    : [oldest, '', table(['target', 'priority', 'oldest ready'], oldestOfEach)]
 }
 
 /** Without a word of a person about it, nothing of this store is called. */

@@ -73,6 +73,8 @@ function describe(
     misses: lookup?.misses ?? null,
     missMeans: lookup?.missMeans ?? null,
     dedupe,
+    expiresAfterMs: care.expiresAfterMs ?? null,
+    agingMs: care.agingMs ?? null,
     limits: { ...limits, bucket: limits.bucket ?? null },
     promise: promiseOf(care),
     paused,
@@ -93,6 +95,12 @@ function block(target: Described): string {
     ['recovery', target.recovery.join(' -> ')],
     ['window', windowOf(target)],
     ['lookup', lookupOf(target)],
+    ...(target.expiresAfterMs === null
+      ? []
+      : [['expires', `${duration(target.expiresAfterMs)} after it is due`] as const]),
+    ...(target.agingMs === null
+      ? []
+      : [['aging', `${duration(target.agingMs)} of waiting are worth one step of priority`] as const]),
     ['limits', limitsOf(target)],
     ['promise', target.promise],
     ['state', stateOf(target)],

@@ -14,7 +14,7 @@ import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
 import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
-import { claimUnknown } from './claim.ts'
+import { claimUnknown, leftMs } from './claim.ts'
 import type { Closed, Lanes } from './lanes.ts'
 import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
@@ -52,7 +52,7 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
     const wait = { at: closedUntil(turn, row, policy, closed), reason: closed.why, missCounted: false, evidence: null }
     return { row: write(turn, row, later(row, wait, word.now), verdict.kind), call: null }
   }
-  const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : null
+  const writeWithinMs = decision.how === 'replay' ? replayLeftMs(row, policy, clock) : leftMs(row.expiresAt, word.now)
   const call = claimUnknown(turn, row, decision, writeWithinMs)
   const told = { requestId, target, attempt: call.attempt, outcome: verdict.kind, reason: decision.reason }
   return { row: { ...told, state: 'invoking', applied: true }, call }

@@ -5,7 +5,7 @@ import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { ReconciliationDecision } from '../../core/reconciliation.ts'
-import { dead } from '../../core/settlement.ts'
+import { dead, expired, isExpired, type Transition } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
@@ -30,11 +30,12 @@ type ClaimableCells = [
   key: string | null,
   targetVersion: string | null,
   frozen: string | null,
+  expiresAt: number | null,
 ]
 
 export interface Claimed {
   readonly calls: readonly ClaimedCall[]
-  /** Requests that ended because their call could not be rendered. */
+  /** Requests that ended uncalled: their call could not be rendered, or their deadline is over. */
   readonly dead: readonly SettledRow[]
   readonly more: boolean
 }
@@ -72,8 +73,24 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   const { request_id: requestId, target } = head
   const row = sql.claimable.get(requestId) as ClaimableCells | undefined
   invariant(row !== undefined, `request ${requestId} is in the queue and not there`)
-  const [logicalHash, priority, generation, createdAt, payload, state, version, lastAttempt, , , frozenBefore] = row
+  const [
+    logicalHash,
+    priority,
+    generation,
+    createdAt,
+    payload,
+    state,
+    version,
+    lastAttempt,
+    ,
+    ,
+    frozenBefore,
+    expiresAt,
+  ] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
+  // Those that the sweep has not come to.
+  if (isExpired({ expiresAt }, word.now))
+    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, 'block'))
   const request = { requestId, target, payload, logicalHash, priority, generation }
   const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
@@ -85,7 +102,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   if (state === null) {
     sql.insertInvoking.run(
       requestId, target, targetVersion, requestId, priority, nonce, generation, key, owner, leaseUntil, steadyAt, frozen, createdAt,
-      word.now,
+      word.now, expiresAt,
     ) // biome-ignore format: the order is the statement's
   } else {
     const { changes } = sql.claimQueued.run(
@@ -93,6 +110,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     ) // biome-ignore format: the order is the statement's
     invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   }
+  if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
   return {
     requestId,
     target,
@@ -106,7 +124,7 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     payload,
     prepared,
     leaseUntil,
-    writeWithinMs: null,
+    writeWithinMs: leftMs(expiresAt, word.now),
     description: frozenBefore === null ? null : descriptionOf(sql, target, targetVersion),
   }
 }
@@ -121,12 +139,23 @@ function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | nul
 /** The payload does not fit the description: dead at once, surely without a call. */
 function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
+  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, 'block'))
+}
+
+/** What is queued ends as `decide` says: it is not called, and what it was called before surely had no effect. */
+export function endUncalled(turn: Turn, id: number, decide: (row: TaskState) => Transition): SettledRow {
   const state = currentTaskState(turn.sql, id, turn.word.now)
-  invariant(state !== null, `request ${id} is not there`)
-  const next = applyTransition(turn.sql, state, dead(evidence, reason, state.attempts, 'block'), turn.word)
+  invariant(state?.state === 'queued', `request ${id} is in the queue and ${state?.state ?? 'not there'}`)
+  const next = applyTransition(turn.sql, state, decide(state), turn.word)
   invariant(next !== null, `request ${id} changed inside a transaction`)
-  const { requestId, target, attempt } = next
-  return { requestId, target, attempt, state: 'dead', outcome: 'rejected', reason, applied: true }
+  const { requestId, target, attempt, reason } = next
+  const outcome = reason === 'expired' ? reason : 'rejected'
+  return { requestId, target, attempt, state: 'dead', outcome, reason, applied: true }
+}
+
+/** A call that begins something leaves before its deadline, or not at all. */
+export function leftMs(expiresAt: number | null, now: number): number | null {
+  return expiresAt === null ? null : expiresAt - now
 }
 
 /** From `unknown` straight to `invoking`: the frozen bytes again, under the same key. */

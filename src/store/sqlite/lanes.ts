@@ -2,6 +2,7 @@
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { Standing } from '../turn.ts'
 import { type Permits, permitsOf, type Wait } from './permits.ts'
+import { orderIn } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -71,7 +72,7 @@ export function openLanes(turn: Turn): Lanes {
       }
       return null
     },
-    nextHead: (wanted) => takeHead(sql, lanes, wanted),
+    nextHead: (wanted) => takeHead(turn, lanes, wanted),
     dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
     charge: () => charge(lanes.values()),
   }
@@ -88,14 +89,14 @@ function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
 }
 
 /** One lane is read ahead as far as it can be needed; many are probed a few heads at a time. */
-function takeHead(sql: Statements, lanes: ReadonlyMap<string, Lane>, wanted: number): Head | null {
+function takeHead(turn: Turn, lanes: ReadonlyMap<string, Lane>, wanted: number): Head | null {
   const chunk = Math.max(1, Math.ceil(wanted / lanes.size))
   let best: Lane | null = null
   for (const lane of lanes.values()) {
     if (!isOpen(lane)) continue
-    if (lane.heads.length === 0 && !lane.isDrained) readAhead(sql, lane, chunk)
+    if (lane.heads.length === 0 && !lane.isDrained) readAhead(turn.sql, lane, chunk)
     const head = lane.heads[0]
-    if (head !== undefined && (best === null || goesFirst(lane, best))) best = lane
+    if (head !== undefined && (best === null || goesFirst(turn, lane, best))) best = lane
   }
   const head = best?.heads.shift()
   if (best === null || head === undefined) return null
@@ -119,11 +120,13 @@ function readAhead(sql: Statements, lane: Lane, chunk: number): void {
 }
 
 /** Both have a head. */
-function goesFirst(lane: Lane, other: Lane): boolean {
+function goesFirst({ rankings, word }: Turn, lane: Lane, other: Lane): boolean {
   const [a, b] = [lane.heads[0] as Head, other.heads[0] as Head]
   const moreRoom = roomOf(lane) - roomOf(other)
   if (moreRoom !== 0) return moreRoom > 0
-  if (a.rank !== b.rank) return a.rank < b.rank
+  // Whatever each of them is ranked by.
+  const order = orderIn(rankings, a.target, a.rank, word.now) - orderIn(rankings, b.target, b.rank, word.now)
+  if (order !== 0) return order < 0
   const waitedLess = (lane.standing?.lastTaken ?? 0) - (other.standing?.lastTaken ?? 0)
   if (waitedLess !== 0) return waitedLess < 0
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id

@@ -7,8 +7,9 @@ import { KEPT_PAYLOADS } from './migrations/0002-kept-payloads.ts'
 import { CALLS_AND_CLOCK } from './migrations/0003-calls-and-clock.ts'
 import { PLAIN_CHECKS } from './migrations/0004-plain-checks.ts'
 import { SHARED_LIMITS } from './migrations/0005-shared-limits.ts'
-import { BREAKERS } from './migrations/0006-breakers.ts'
-import { ORDERING_KEYS } from './migrations/0007-ordering-keys.ts'
+import { SCHEDULING } from './migrations/0006-scheduling.ts'
+import { BREAKERS } from './migrations/0007-breakers.ts'
+import { ORDERING_KEYS } from './migrations/0008-ordering-keys.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
 const MIGRATIONS: readonly string[] = [
@@ -17,6 +18,7 @@ const MIGRATIONS: readonly string[] = [
   CALLS_AND_CLOCK,
   PLAIN_CHECKS,
   SHARED_LIMITS,
+  SCHEDULING,
   BREAKERS,
   ORDERING_KEYS,
 ]

@@ -3,15 +3,40 @@
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
 import { isKnownToHaveHappened } from '../../core/resolutions.ts'
-import { canceled, type Orphan, RELEASED, settleOn, type Transition, transition } from '../../core/settlement.ts'
+import {
+  canceled,
+  type EventDraft,
+  expired,
+  isExpired,
+  type Orphan,
+  RELEASED,
+  settleOn,
+  type Transition,
+  transition,
+} from '../../core/settlement.ts'
 import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import { quietMs } from '../../core/windows.ts'
-import type { OperatorResult, OperatorWord, RequestView, Resolution, Saying, SeenRequest } from '../views.ts'
+import type {
+  NewDeadline,
+  OperatorResult,
+  OperatorWord,
+  RequestView,
+  Resolution,
+  Saying,
+  SeenRequest,
+} from '../views.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, currentTaskState } from './transitions.ts'
+import { applyTransition, currentTaskState, noteEvent } from './transitions.ts'
 
-type Answer = Transition | 'unchanged' | { readonly refused: string }
+type Answer = Transition | Returning | 'unchanged' | { readonly refused: string }
+
+/** Nothing of the row changes but the priority by which it is queued, should it be again. */
+interface Returning {
+  readonly kind: 'returning'
+  readonly priority: number
+  readonly event: EventDraft
+}
 
 /** What it would come to is told by a dry run, which writes nothing. */
 type Said = OperatorWord & { readonly dryRun?: boolean }
@@ -27,7 +52,8 @@ export function sayToEach(
   const { dryRun, policyOf } = options
   return seen.map(({ requestId, version }) => {
     const said = { ...word, ifVersion: version, dryRun }
-    if (saying.word === 'retry') return retry(sql, requestId, said, policyOf)
+    if (saying.word === 'retry') return retry(sql, requestId, said, { ...saying, policyOf })
+    if (saying.word === 'reprioritize') return reprioritize(sql, requestId, saying.priority, said)
     return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
   })
 }
@@ -36,19 +62,47 @@ export function retry(
   sql: Statements,
   requestId: number,
   word: Said,
-  policyOf: (target: string) => TargetPolicy | undefined,
+  { policyOf, ...given }: NewDeadline & { policyOf: (target: string) => TargetPolicy | undefined },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (row.state !== 'dead')
       return { refused: row.state === 'held' ? 'use "onceish resolve"' : `${view.state} requests need no retry` }
     if (row.abandoned) return { refused: 'it was abandoned in doubt, so a second call could make a duplicate' }
+    const deadline = deadlineOf(row, given, word.now)
+    if ('refused' in deadline) return deadline
     return transition('queued', {
-      patch: { ...REOPENED, reason: 'retried' },
+      patch: { ...REOPENED, ...deadline, reason: 'retried' },
       dueAt: word.now,
       unfreeze: true,
       raiseGeneration: policyOf(row.target)?.key?.failedFirst === 'replayed',
       event: { kind: 'retried', reason: word.note },
     })
+  })
+}
+
+/** Nobody who has it called wants it dead at once; that it may be called after all only they can say. */
+function deadlineOf(
+  row: TaskState,
+  given: NewDeadline,
+  now: number,
+): { readonly refused: string } | { readonly expiresAt: number | null } {
+  const isNew = given.expiresAt !== undefined
+  const expiresAt = isNew ? (given.expiresAt ?? null) : row.expiresAt
+  if (expiresAt === null || !isExpired({ expiresAt }, now)) return { expiresAt }
+  const over = `its deadline is over (${new Date(expiresAt).toISOString()})`
+  return { refused: isNew ? over : `${over}: give it a new one with --expires-at TIME, or --expires-at never` }
+}
+
+/** Of what is queued, its place changes; of what is in doubt, the place that it would return to. */
+export function reprioritize(sql: Statements, requestId: number, priority: number, word: Said): OperatorResult {
+  return change(sql, requestId, word, (row, view) => {
+    if (row.state !== 'queued' && !isInDoubt(row.state)) return { refused: `${view.state} requests are in no queue` }
+    if (view.priority === priority) return 'unchanged'
+    const detail = { from: view.priority, to: priority, note: word.note }
+    const event = { kind: 'reprioritized', reason: null, detail }
+    // Its call went out with the former priority, and what is asked about it must be asked as it was made.
+    if (row.state !== 'queued') return { kind: 'returning', priority, event }
+    return transition('queued', { patch: { priority }, dueAt: view.dueAt, event })
   })
 }
 
@@ -71,6 +125,7 @@ function isAlready(row: TaskState, resolution: Resolution): boolean {
   if (resolution.kind === 'task_id') return isSettled(row.state) && row.taskId === resolution.taskId
   if (resolution.kind === 'abandon') return row.state === 'dead' && row.abandoned
   if (resolution.kind === 'not_executed' && row.state === 'canceled') return row.reason === 'resolved_not_executed'
+  if (resolution.kind === 'not_executed' && row.state === 'dead') return row.reason === 'expired'
   return row.state === 'queued' && row.reason === `resolved_${resolution.kind}`
 }
 
@@ -139,10 +194,14 @@ function resolveToQueue(
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
   if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
+  if (!accepting && isExpired(row, word.now))
+    return { ...expired(row, row.evidence, policy.ordering.onDead), orphan, event }
+  const deadline = accepting ? deadlineOf(row, resolution, word.now) : { expiresAt: row.expiresAt }
+  if ('refused' in deadline) return deadline
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
   const keepsBytes = !accepting && row.idempotencyKey !== null
   return transition('queued', {
-    patch: { ...REOPENED, reason: `resolved_${resolution.kind}` },
+    patch: { ...REOPENED, ...deadline, reason: `resolved_${resolution.kind}` },
     dueAt: word.now,
     unfreeze: !keepsBytes,
     raiseGeneration: accepting,
@@ -191,12 +250,28 @@ function change(
   if (word.ifVersion !== null && view.version !== word.ifVersion) return { kind: 'version_changed', view }
   if ('refused' in answer) return { kind: 'refused', view, why: answer.refused }
   if (word.dryRun) return { kind: 'applied', view: foreseen(view, answer, word.now) }
-  applyTransition(sql, row, answer, { now: word.now, actor: word.actor })
+  write(sql, row, answer, word)
   return { kind: 'applied', view: requestView(sql, requestId) ?? view }
 }
 
-/** The request as the transition would leave it, as far as a dry run tells. */
-function foreseen(view: RequestView, { to, patch, dueAt }: Transition, now: number): RequestView {
+function write(sql: Statements, row: TaskState, answer: Transition | Returning, { now, actor }: OperatorWord): void {
+  if (answer.kind === 'transition') {
+    applyTransition(sql, row, answer, { now, actor })
+    return
+  }
+  sql.setPriority.run(answer.priority, row.requestId)
+  noteEvent(sql, row, row.state, answer.event, { now, actor })
+}
+
+/** The request as the word would leave it, as far as a dry run tells. */
+function foreseen(view: RequestView, answer: Transition | Returning, now: number): RequestView {
+  if (answer.kind === 'returning') return { ...view, priority: answer.priority }
+  const { to, patch, dueAt } = answer
   const state = to !== 'queued' ? to : (dueAt ?? now) > now ? 'scheduled' : 'ready'
-  return { ...view, state, taskId: patch.taskId === undefined ? view.taskId : patch.taskId }
+  return {
+    ...view,
+    state,
+    taskId: patch.taskId === undefined ? view.taskId : patch.taskId,
+    priority: patch.priority ?? view.priority,
+  }
 }

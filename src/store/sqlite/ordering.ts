@@ -51,7 +51,7 @@ function yieldToFirst(
   sql.follow.run(target, orderingKey, requestId, now, dueAt)
   sql.deleteFollower.run(target, orderingKey, first.request_id)
   sql.changeHead.run(first.request_id, target, orderingKey)
-  enqueueHead(sql, target, first.request_id, first.due_at, now)
+  enterQueue(sql, first.request_id, first.due_at, now)
   return true
 }
 
@@ -66,11 +66,6 @@ function unqueueHead(sql: Statements, target: string, requestId: number): number
   return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null
 }
 
-function enqueueHead(sql: Statements, target: string, requestId: number, dueAt: number, now: number): void {
-  const { priority } = sql.placeInQueue.get(requestId) as { priority: number }
-  enterQueue(sql, { requestId, target, priority }, dueAt, now)
-}
-
 /** It blocks nobody any more: the next in line, if it had the turn, has it now. */
 export function leaveLine(sql: Statements, { target, orderingKey, requestId }: Ordered, now: number): void {
   if (sql.deleteHead.run(target, orderingKey, requestId).changes === 0) {
@@ -81,7 +76,7 @@ export function leaveLine(sql: Statements, { target, orderingKey, requestId }: O
   if (next === undefined) return
   sql.deleteFollower.run(target, orderingKey, next.request_id)
   sql.becomeHead.run(target, orderingKey, next.request_id)
-  if (next.due_at !== null) enqueueHead(sql, target, next.request_id, next.due_at, now)
+  if (next.due_at !== null) enterQueue(sql, next.request_id, next.due_at, now)
   else sql.wakeInLine.run(now, next.request_id)
 }
 

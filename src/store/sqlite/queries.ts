@@ -12,6 +12,7 @@ import type {
   OrphanView,
   PlaceInLine,
   RequestView,
+  SeenRequest,
   StoredRequest,
   StoreFacts,
   StoreStatus,
@@ -19,6 +20,7 @@ import type {
   TimedPause,
 } from '../views.ts'
 import { readBreakers } from './breakers.ts'
+import { oldestOf, oldestWaits } from './oldest-ready.ts'
 import type { TimedPauseRow } from './permits.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -36,6 +38,7 @@ export interface OverviewRow {
   generation: number
   version: number
   due_at: number | null
+  expires_at: number | null
   created_at: number
   updated_at: number
   unknown_since: number | null
@@ -48,8 +51,18 @@ export interface OverviewRow {
   blocked_by: number | null
 }
 
+/** What a turn asks of the queue before it begins. */
+export interface QueueFacts {
+  /** The earliest deadline of what is queued. */
+  readonly nextExpiryAt: number | null
+  /** Some target is ranked by more than priority, or was. */
+  readonly isRanked: boolean
+}
+
 /** The one row of `store`. */
-export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'location' | 'folderPath'> & OwnFacts {
+export function readFacts(
+  sql: Statements,
+): Omit<StoreFacts, 'engine' | 'location' | 'folderPath'> & OwnFacts & QueueFacts {
   const row = sql.facts.get() as {
     schema_version: number
     namespace: string
@@ -57,6 +70,8 @@ export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'locatio
     high_water_at: number
     has_called: number
     clock_ahead_ms: number
+    next_expiry_at: number | null
+    is_ranked: number
   }
   return {
     schemaVersion: row.schema_version,
@@ -65,6 +80,8 @@ export function readFacts(sql: Statements): Omit<StoreFacts, 'engine' | 'locatio
     highWaterAt: row.high_water_at,
     hasCalled: row.has_called === 1,
     clockAheadMs: row.clock_ahead_ms,
+    nextExpiryAt: row.next_expiry_at,
+    isRanked: row.is_ranked === 1,
   }
 }
 
@@ -94,6 +111,7 @@ export function toView(sql: Statements, row: OverviewRow): RequestView {
     generation: row.generation,
     version: row.version,
     dueAt: row.due_at,
+    expiresAt: row.expires_at,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
     inDoubtSince:
@@ -216,23 +234,26 @@ export function toOrphan(row: OrphanRow): OrphanView {
   }
 }
 
+export type QueuedRow = SeenRequest & { readonly state: 'ready' | 'scheduled' }
 const COUNTED_AT_ONCE = 50_000
+const UNSEEN: TargetStatus = {
+  states: {},
+  paused: false,
+  pausedAt: null,
+  pausedBy: null,
+  pauseReason: null,
+  expired: 0,
+  oldestReady: [],
+  waits: [],
+  breaker: null,
+  parked: 0,
+  parkedUntil: null,
+  blocked: 0,
+}
 
 export function storeStatus(sql: Statements): StoreStatus {
   const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
-  const of = (name: string) =>
-    (targets[name] ??= {
-      states: {},
-      paused: false,
-      pausedAt: null,
-      pausedBy: null,
-      pauseReason: null,
-      waits: [],
-      breaker: null,
-      parked: 0,
-      parkedUntil: null,
-      blocked: 0,
-    })
+  const of = (name: string) => (targets[name] ??= { ...UNSEEN })
   const states: Partial<Record<RequestState, number>> = {}
   const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
     for (const row of rows) {
@@ -268,6 +289,13 @@ export function storeStatus(sql: Statements): StoreStatus {
     const { kind: _, ...view } = breaker
     of(name).breaker = view
   }
+  let expired = 0
+  for (const { target, rows } of sql.countExpired.all() as { target: string; rows: number }[]) {
+    of(target).expired = rows
+    expired += rows
+  }
+  const waits = oldestWaits(sql)
+  for (const [target, oldestReady] of waits) of(target).oldestReady = oldestReady
   const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
   for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
     const { scope, name } = pause
@@ -278,7 +306,8 @@ export function storeStatus(sql: Statements): StoreStatus {
   return {
     states,
     targets,
-    oldestReady: (sql.oldestReady.get() as number | null) ?? null,
+    expired,
+    oldestReady: oldestOf(waits),
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
     blockedKeys: longestBlocked(sql),

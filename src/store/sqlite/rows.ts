@@ -50,6 +50,7 @@ export interface TaskStateRow {
   frozen: string | null
   created_at: number
   updated_at: number
+  expires_at: number | null
 }
 
 export function toTaskState(row: TaskStateRow): TaskState {
@@ -87,6 +88,7 @@ export function toTaskState(row: TaskStateRow): TaskState {
     evidence: row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    expiresAt: row.expires_at,
   }
 }
 
@@ -126,6 +128,7 @@ export function fromTaskState(row: TaskState): Omit<TaskStateRow, 'frozen'> {
     evidence: row.evidence === null ? null : JSON.stringify(row.evidence),
     created_at: row.createdAt,
     updated_at: row.updatedAt,
+    expires_at: row.expiresAt,
   }
 }
 

@@ -9,17 +9,26 @@ import { createCallGate } from './call-gate.ts'
 import { hasRecord, RECORD_SUFFIX } from './call-record.ts'
 import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { type Connection, connect, toStoreError } from './connection.ts'
-import { enqueueAll, isConflictRollback } from './enqueue.ts'
+import { enqueueAll, isRefusalRollback } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
 import { doubtSlice } from './forgotten.ts'
 import { createGroupCommit, GROUP_ROWS, type Part } from './group-commit.ts'
 import { listRequests } from './lists.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
-import { cancel, resolve, retry, sayToEach } from './operator.ts'
+import { cancel, reprioritize, resolve, retry, sayToEach } from './operator.ts'
 import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
-import { type EventRow, readFacts, requestDetail, requestViews, storeStatus, toEvent } from './queries.ts'
+import {
+  type EventRow,
+  type QueuedRow,
+  readFacts,
+  requestDetail,
+  requestViews,
+  storeStatus,
+  toEvent,
+} from './queries.ts'
+import { isRankedSo, setRankings } from './rankings.ts'
 import type { TaskStateRow } from './rows.ts'
 import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
@@ -152,7 +161,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   return {
     facts: () =>
       read(() => {
-        const { hasCalled: _, ...facts } = readFacts(sql)
+        const { hasCalled: _1, nextExpiryAt: _2, isRanked: _3, ...facts } = readFacts(sql)
         return { engine: 'sqlite', location: path, folderPath: path, ...facts }
       }),
     origin: () => read(() => gate.origin()),
@@ -167,16 +176,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       })
       gate.restart()
     },
-    enqueue: async (requests, now, { stopAtConflict = false } = {}) => {
+    enqueue: async (requests, now, { stopAtRefusal = false } = {}) => {
       try {
         return await write('enqueue', {
-          work: () => enqueueAll(sql, requests, now, stopAtConflict),
+          work: () => enqueueAll(sql, requests, now, stopAtRefusal),
           rows: rowsOf(requests),
           makesWork: true,
-          ...(stopAtConflict ? { isUndoing: isConflictRollback } : {}),
+          ...(stopAtRefusal ? { isUndoing: isRefusalRollback } : {}),
         })
       } catch (error) {
-        if (isConflictRollback(error)) return error.results
+        if (isRefusalRollback(error)) return error.results
         throw error
       }
     },
@@ -229,12 +238,19 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         },
         targets.length,
       ),
+    // Most workers say what is so already: that needs no commit.
+    rank: async (words, now, actor) =>
+      (await read(() => isRankedSo(sql, words)))
+        ? []
+        : change('rank', () => setRankings(sql, words, now, actor), words.length),
     releaseChecks: (worker, now) =>
       change('release', () => {
         sql.releaseChecks.run(now, ownerOf(worker))
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
     list: (filter) => read(() => listRequests(db, sql, filter)),
+    queued: ({ state = null, target = null, reason = null }, after, limit) =>
+      read(() => sql.queuedAfter.all({ state, target, reason, after, limit }) as QueuedRow[]),
     viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
     eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
     lastEventId: () => read(() => sql.lastEventId.get() as number),
@@ -250,7 +266,9 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     inDoubt: (afterId, limit) =>
       read(() => (sql.inDoubt.all(afterId, limit) as TaskStateRow[]).map((row) => toInvestigation(sql, row))),
-    retry: (requestId, word, policyOf) => change('retry', () => retry(sql, requestId, word, policyOf)),
+    retry: (requestId, word, options) => change('retry', () => retry(sql, requestId, word, options)),
+    reprioritize: (requestId, priority, word) =>
+      change('reprioritize', () => reprioritize(sql, requestId, priority, word)),
     resolve: (requestId, resolution, word, options) =>
       change('resolve', () => resolve(sql, requestId, resolution, word, options)),
     sayToEach: (seen, saying, word, { dryRun, policyOf }) => {

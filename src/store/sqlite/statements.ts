@@ -39,6 +39,7 @@ export const ENQUEUE_STATEMENTS = [
   'insertWaiting',
   'becomeHead',
   'follow',
+  'insertExpiry',
   'overview',
 ] as const
 export type EnqueueStatements = Pick<Statements, (typeof ENQUEUE_STATEMENTS)[number]>

@@ -37,9 +37,11 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
-  if (row.state === 'queued' && to !== 'queued') unqueue(sql, row)
+  if (row.state === 'queued') unqueue(sql, row)
+  if (next.priority !== row.priority) sql.setPriority.run(next.priority, row.requestId)
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
-  if (to === 'queued') queue(sql, row, transition.dueAt ?? word.now, word.now)
+  if (next.expiresAt !== row.expiresAt) sql.setExpiresAt.run(next.expiresAt, row.requestId)
+  if (to === 'queued') queue(sql, next, transition.dueAt ?? word.now, word.now)
   if (to === 'canceled') sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
   if (transition.keepPayload) sql.keepPayload.run(word.now, row.requestId)
   if (isOver) deleteRequest(sql, row.requestId, word.now)
@@ -81,6 +83,7 @@ export interface RequestRow {
   dedupe: 'always' | 'live' | 'none'
   created_at: number
   payload: string
+  expires_at: number | null
   ordering_key: string | null
 }
 
@@ -130,24 +133,27 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
     evidence: null,
     createdAt: request.created_at,
     updatedAt: now,
+    expiresAt: request.expires_at,
   }
 }
 
-function queue(sql: Statements, row: TaskState, dueAt: number, now: number): void {
-  if (sql.setDueAtUnlessOrdered.run(dueAt, row.requestId).changes === 0) {
-    sql.setDueAt.run(dueAt, row.requestId)
-    const ordered = orderedOf(sql, row.requestId)
+function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: number, now: number): void {
+  if (expiresAt !== null) sql.insertExpiry.run(expiresAt, requestId)
+  if (sql.setDueAtUnlessOrdered.run(dueAt, requestId).changes === 0) {
+    sql.setDueAt.run(dueAt, requestId)
+    const ordered = orderedOf(sql, requestId)
     if (ordered !== null && !rejoinLine(sql, ordered, dueAt, now)) return
   }
-  enterQueue(sql, row, dueAt, now)
+  enterQueue(sql, requestId, dueAt, now)
 }
 
-function unqueue(sql: Statements, row: TaskState): void {
-  const request = sql.request.get(row.requestId) as RequestRow | undefined
+function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
+  const request = sql.request.get(requestId) as RequestRow | undefined
   if (request === undefined) return
-  const { priority, due_at: dueAt, ordering_key: orderingKey } = request
-  leaveQueue(sql, { ...row, priority }, dueAt)
-  if (orderingKey !== null) sql.standAside.run(row.target, orderingKey, row.requestId)
+  const { due_at: dueAt, priority, ordering_key: orderingKey } = request
+  leaveQueue(sql, { requestId, target, priority }, dueAt)
+  if (orderingKey !== null) sql.standAside.run(target, orderingKey, requestId)
+  if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
 }
 
 /** The counter belongs to the hash, not to the request: the next request for it starts above this one. */
@@ -202,7 +208,13 @@ export function askedSoFar({
   return { round: backoffStep, lastAt: updatedAt, reason }
 }
 
-function noteEvent(sql: Statements, row: TaskState, to: TaskState['state'], event: EventDraft, word: Word): void {
+export function noteEvent(
+  sql: Statements,
+  row: TaskState,
+  to: TaskState['state'],
+  event: EventDraft,
+  word: Word,
+): void {
   const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
   sql.insertEvent.run(
     row.requestId,

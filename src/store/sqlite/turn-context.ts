@@ -1,6 +1,7 @@
 // What every step of one turn is handed.
 import type { Breaker } from '../../core/breaker.ts'
 import type { TurnInput } from '../turn.ts'
+import type { Rankings } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Word } from './transitions.ts'
 
@@ -15,6 +16,7 @@ export interface Turn {
   readonly steadyAt: number
   /** By target, where one has something to tell; kept in step with the store. */
   readonly breakers: Map<string, Breaker>
+  readonly rankings: Rankings
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

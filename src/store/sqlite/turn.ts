@@ -8,7 +8,10 @@ import type { StoreFacts } from '../views.ts'
 import { noteCallEnds, readBreakers } from './breakers.ts'
 import { earliest, leaseChecks, nextDueAt, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
+import { endOverdue } from './deadlines.ts'
 import { openLanes } from './lanes.ts'
+import type { QueueFacts } from './queries.ts'
+import { agingOf, moveRanks, NO_RANKINGS, readRankings } from './rankings.ts'
 import { type Guard, settle } from './settle.ts'
 import type { Statements } from './statements.ts'
 import { ownerOf, type Turn } from './turn-context.ts'
@@ -17,9 +20,10 @@ import { ownerOf, type Turn } from './turn-context.ts'
 const PROMOTE_A_TURN = 200
 const EXPIRE_A_TURN = 200
 
-export type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
+type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
+export type TurnFacts = TimeFacts & QueueFacts
 
-export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, facts: TimeFacts): TurnResult {
+export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, facts: TurnFacts): TurnResult {
   const now = input.now()
   input.steady.hear(facts)
   const turn: Turn = {
@@ -30,12 +34,15 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     highWaterAt: facts.highWaterAt,
     steadyAt: Math.max(now, input.steady.now()),
     breakers: readBreakers(sql),
+    rankings: facts.isRanked ? readRankings(sql) : NO_RANKINGS,
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   noteCallEnds(turn, input.results, settled)
   const lost = input.renewals.filter((call) => !renew(turn, call))
   const expired = expireLeases(turn)
   const promoted = promote(turn)
+  const overdue = endOverdue(turn, facts)
+  const isMoving = moveRanks(sql, turn.rankings)
   const tracked = input.trackings.map((tracking) => track(turn, tracking))
   const lanes = openLanes(turn)
   const decided = input.reconciliations.map((reconciliation) => reconcile(turn, lanes, reconciliation))
@@ -44,11 +51,12 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const nextTokenAt = lanes.charge()
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
-  const isIdle = calls.length + settled.length + decided.length + investigations.length + expired === 0
+  const isIdle =
+    calls.length + settled.length + decided.length + investigations.length + expired + overdue.ended.length === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
   keepClock(turn, facts)
   return {
-    settled: [...settled, ...claimed.dead],
+    settled: [...settled, ...overdue.ended, ...claimed.dead],
     tracked,
     reconciled: decided.map(({ row }) => row),
     lost,
@@ -56,8 +64,9 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     investigations,
     toTrack,
     nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
-    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN,
+    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
     moreReady: claimed.more,
+    agingMs: agingOf(turn.rankings),
   }
 }
 
@@ -88,15 +97,10 @@ function expireLeases({ sql, word }: Turn): number {
 
 function promote(turn: Turn): number {
   const { sql, word } = turn
-  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as {
-    due_at: number
-    request_id: number
-    target: string
-    rank: number
-  }[]
+  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as { due_at: number; request_id: number }[]
   for (const row of due) {
+    sql.promote.run(row.due_at, row.request_id)
     sql.deleteWaiting.run(row.due_at, row.request_id)
-    sql.insertReady.run(row.target, row.rank, row.due_at, row.request_id)
   }
   return due.length
 }

@@ -46,7 +46,10 @@ export const LIMIT_SQL = {
   timedPausesOf: row(
     `SELECT timed_pauses.* FROM timed_pauses, (SELECT :target AS target) AS asked WHERE ${pausesOf('asked.target')}`,
   ),
-  isWaiting: value('SELECT EXISTS (SELECT 1 FROM timed_pauses WHERE scope = :scope AND name = :name AND until > :now)'),
+  isWaiting: value(
+    `SELECT EXISTS (SELECT 1 FROM timed_pauses
+       WHERE scope = :scope AND name = :name AND cause = 'told_to_wait' AND until > :now)`,
+  ),
   // A wait that is told while another lasts only makes it longer; once calls have begun again, it is a new one.
   beginWait: row(
     `INSERT INTO timed_pauses (scope, name, cause, since, until, told_by, ramp_ms) VALUES (:scope, :name, 'told_to_wait', :now, :until, :told_by, :ramp_ms)

@@ -1,11 +1,20 @@
 // What a store says of itself, requests on their way into the queue and out of it, and the targets they go to.
+import { AGED_FROM } from '../../../core/ranking.ts'
 import { row, value } from './text.ts'
+
+/** The rank of a request by the ranking of its target; as `core/ranking.ts` has it. */
+function rankBy(target: string, dueAt: string, priority: string): string {
+  return `COALESCE((SELECT ${dueAt} - ${priority} * aging_ms + ${AGED_FROM} FROM rankings WHERE target = ${target}), -${priority})`
+}
 
 export const QUEUE_SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
+  // And what a turn would else ask in statements of their own.
   facts: row(
-    'SELECT schema_version, namespace, incarnation, high_water_at, has_called, clock_ahead_ms FROM store WHERE id = 1',
+    `SELECT schema_version, namespace, incarnation, high_water_at, has_called, clock_ahead_ms,
+       (SELECT MIN(expires_at) FROM expiries) AS next_expiry_at, EXISTS (SELECT 1 FROM rankings) AS is_ranked
+     FROM store WHERE id = 1`,
   ),
   // Rises strictly with every commit that claims, so that a store put back from a copy can be told; and with every other that
   // moves a row, so that a clock set back afterwards is noticed.
@@ -18,8 +27,8 @@ export const QUEUE_SQL = {
 
   // enqueue
   insertRequest: row(
-    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, expires_at, ordering_key)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   // One insert-on-conflict decides whose a new hash is. Changes nothing where the ledger has it: then `claimFreeHash`.
   insertHash: row(
@@ -38,22 +47,70 @@ export const QUEUE_SQL = {
   setRequestGeneration: row('UPDATE requests SET generation = ? WHERE request_id = ?'),
 
   // queue
-  insertReady: row('INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, ?, ?, ?)'),
+  // What is enqueued says everything itself; of what comes back to the queue, its row does.
+  insertReady: row(`INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, ${rankBy('?', '?', '?')}, ?, ?)`),
+  insertReadyOf: row(
+    `INSERT INTO ready (target, rank, due_at, request_id)
+     SELECT target, ${rankBy('requests.target', 'requests.due_at', 'requests.priority')}, due_at, request_id
+     FROM requests WHERE request_id = ?`,
+  ),
+  // Rows that wait keep their rank by priority: which ranking counts is known when they come due.
   insertWaiting: row('INSERT INTO waiting (due_at, request_id, target, rank) VALUES (?, ?, ?, ?)'),
-  deleteReady: row('DELETE FROM ready WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
+  insertWaitingOf: row(
+    `INSERT INTO waiting (due_at, request_id, target, rank)
+     SELECT due_at, request_id, target, -priority FROM requests WHERE request_id = ?`,
+  ),
+  promote: row(
+    `INSERT INTO ready (target, rank, due_at, request_id)
+     SELECT target, ${rankBy('waiting.target', 'waiting.due_at', '(-waiting.rank)')}, due_at, request_id
+     FROM waiting WHERE due_at = ? AND request_id = ?`,
+  ),
+  // By whichever ranking of its target it stands there.
+  deleteReady: row(
+    `DELETE FROM ready WHERE target = :target AND due_at = :dueAt AND request_id = :id AND rank IN (
+       SELECT -:priority
+       UNION ALL SELECT :dueAt - :priority * aging_ms + ${AGED_FROM} FROM rankings WHERE target = :target
+       UNION ALL SELECT :dueAt - :priority * former.value + ${AGED_FROM}
+         FROM rankings, json_each(rankings.formers) AS former WHERE rankings.target = :target)`,
+  ),
   deleteWaiting: row('DELETE FROM waiting WHERE due_at = ? AND request_id = ?'),
+  insertExpiry: row('INSERT INTO expiries (expires_at, request_id) VALUES (?, ?)'),
+  deleteExpiry: row('DELETE FROM expiries WHERE expires_at = ? AND request_id = ?'),
+  expiredRequests: value(
+    'SELECT request_id FROM expiries WHERE expires_at <= ? ORDER BY expires_at, request_id LIMIT +?',
+  ),
+  setExpiresAt: row('UPDATE requests SET expires_at = ? WHERE request_id = ?'),
+  setPriority: row('UPDATE requests SET priority = ? WHERE request_id = ?'),
   setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
   // Changes nothing where others may go before it: then `ordering.ts` says whose turn it is.
   setDueAtUnlessOrdered: row('UPDATE requests SET due_at = ? WHERE request_id = ? AND ordering_key IS NULL'),
-  dueWaiting: row(
-    'SELECT due_at, request_id, target, rank FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?',
+  dueWaiting: row('SELECT due_at, request_id FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?'),
+  // A request that comes due, or one whose deadline does.
+  nextWaitingAt: value(
+    `SELECT COALESCE(MIN(due_at, expires_at), due_at, expires_at) FROM (
+       SELECT (SELECT MIN(due_at) FROM waiting) AS due_at, (SELECT MIN(expires_at) FROM expiries) AS expires_at)`,
   ),
-  nextWaitingAt: value('SELECT MIN(due_at) FROM waiting'),
   laneHead: row(
     `SELECT target, rank, due_at, request_id FROM ready
      WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
      ORDER BY rank, due_at, request_id LIMIT +?`,
   ),
+
+  // rankings
+  rankings: row('SELECT target, aging_ms, formers, moved FROM rankings'),
+  saveRanking: row(
+    `INSERT INTO rankings (target, aging_ms, formers, moved) VALUES (?, ?, ?, ?)
+     ON CONFLICT (target) DO UPDATE SET aging_ms = excluded.aging_ms, formers = excluded.formers, moved = excluded.moved`,
+  ),
+  deleteRanking: row('DELETE FROM rankings WHERE target = ?'),
+  ranksAfter: row(
+    `SELECT ready.rank, ready.due_at, ready.request_id,
+       ${rankBy('ready.target', 'ready.due_at', 'requests.priority')} AS wanted
+     FROM ready JOIN requests ON requests.request_id = ready.request_id
+     WHERE ready.target = ? AND (ready.rank, ready.due_at, ready.request_id) > (?, ?, ?)
+     ORDER BY ready.rank, ready.due_at, ready.request_id LIMIT +?`,
+  ),
+  moveRank: row('UPDATE ready SET rank = ? WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
 
   // targets
   pausedTargets: value('SELECT target FROM targets WHERE paused_at IS NOT NULL'),

@@ -6,7 +6,7 @@ const TASK_STATE_COLUMNS = [
   'request_id', 'state', 'target', 'target_version', 'logical_hash', 'priority', 'task_id', 'version', 'attempt', 'nonce',
   'generation', 'idempotency_key', 'attempts', 'replays', 'backoff_step', 'doubtful_attempts', 'executed',
   'cancel_requested', 'abandoned', 'lease_owner', 'lease_until', 'started_at', 'ended_at', 'is_end_observed', 'unknown_since',
-  'next_check_at', 'misses', 'last_miss_at', 'older_answer', 'reason', 'evidence', 'created_at', 'updated_at',
+  'next_check_at', 'misses', 'last_miss_at', 'older_answer', 'reason', 'evidence', 'created_at', 'updated_at', 'expires_at',
 ] // biome-ignore format: one name after another reads best
 const ASSIGNMENTS = TASK_STATE_COLUMNS.filter((name) => name !== 'request_id').map((name) => `${name} = :${name}`)
 
@@ -20,15 +20,15 @@ export const TURN_SQL = {
          ELSE requests.logical_hash END,
        requests.priority, requests.generation, requests.created_at, requests.payload,
        task_state.state, task_state.version, task_state.attempt, task_state.idempotency_key, task_state.target_version,
-       task_state.frozen
+       task_state.frozen, requests.expires_at
      FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
      WHERE requests.request_id = ?`,
   ),
   insertInvoking: row(
     `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
        generation, idempotency_key, attempts, doubtful_attempts, lease_owner, lease_until, started_at, frozen, created_at,
-       updated_at)
-     VALUES (?, 'invoking', ?, ?, (SELECT logical_hash FROM requests WHERE request_id = ?), ?, 1, 1, ?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?)`,
+       updated_at, expires_at)
+     VALUES (?, 'invoking', ?, ?, (SELECT logical_hash FROM requests WHERE request_id = ?), ?, 1, 1, ?, ?, ?, 1, '1', ?, ?, ?, ?, ?, ?, ?)`,
   ),
   // A request that was queued again: its attempts surely had no effect.
   claimQueued: row(

@@ -1,4 +1,5 @@
 // What people are shown, and what a worker asks before it ends or rests.
+import { HIGHEST_PLAIN_RANK } from '../../../core/ranking.ts'
 import { waitingBeyond } from './limits.ts'
 import { BLOCKED_BY, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
 import { row, value } from './text.ts'
@@ -23,6 +24,7 @@ export const OVERVIEW_COLUMNS = `
   COALESCE(requests.generation, task_state.generation) AS generation,
   COALESCE(task_state.version, 0) AS version,
   requests.due_at,
+  COALESCE(requests.expires_at, task_state.expires_at) AS expires_at,
   COALESCE(requests.created_at, task_state.created_at) AS created_at,
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
   task_state.unknown_since,
@@ -49,6 +51,17 @@ export const VIEW_SQL = {
      UNION ${overviewOf('task_state.request_id IN (SELECT value FROM json_each(:ids))')}`,
   ),
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
+  queuedAfter: row(
+    `SELECT requests.request_id AS requestId, COALESCE(task_state.version, 0) AS version,
+       CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
+         AND waiting.request_id = requests.request_id) THEN 'scheduled' ELSE 'ready' END AS state
+     FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
+     WHERE requests.request_id > :after AND COALESCE(task_state.state, 'queued') = 'queued'
+       AND (:target IS NULL OR requests.target = :target) AND (:reason IS NULL OR task_state.reason = :reason)
+       AND (:state IS NULL OR (:state = 'scheduled') = EXISTS (SELECT 1 FROM waiting
+         WHERE waiting.due_at = requests.due_at AND waiting.request_id = requests.request_id))
+     ORDER BY requests.request_id LIMIT +:limit`,
+  ),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
   owedAfter: row('SELECT * FROM requests WHERE request_id > ? ORDER BY request_id LIMIT +?'),
   frozen: value('SELECT frozen FROM task_state WHERE request_id = ?'),
@@ -88,7 +101,22 @@ export const VIEW_SQL = {
   ),
   countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
   countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
-  oldestReady: value('SELECT MIN(due_at) FROM ready'),
+  countExpired: row(
+    `SELECT target, COUNT(*) AS rows FROM task_state WHERE ${NEEDS_ATTENTION} AND state = 'dead' AND reason = 'expired'
+     GROUP BY target`,
+  ),
+  nextLane: value('SELECT target FROM ready WHERE target > ? ORDER BY target LIMIT 1'),
+  nextPlainHead: row(
+    `SELECT rank, due_at FROM ready WHERE target = ? AND rank > ? AND rank <= ${HIGHEST_PLAIN_RANK}
+     ORDER BY rank, due_at LIMIT 1`,
+  ),
+  // The difference is what the priority is worth.
+  nextAgedHead: row(
+    `SELECT head.worth, head.due_at, requests.priority
+     FROM (SELECT due_at - rank AS worth, due_at, request_id FROM ready
+       WHERE rank > ${HIGHEST_PLAIN_RANK} AND target = ? AND (due_at - rank) > ? ORDER BY target, (due_at - rank), due_at LIMIT 1) AS head
+     JOIN requests ON requests.request_id = head.request_id`,
+  ),
   oldestUnknown: value(`SELECT MIN(unknown_since) FROM task_state WHERE state = 'unknown'`),
   drainStatus: row(
     `WITH served AS (SELECT value AS target FROM json_each(:targets)),
@@ -111,6 +139,7 @@ export const VIEW_SQL = {
        open AS (SELECT target FROM served WHERE target NOT IN (${waitingBeyond('served', ':now')}))
        SELECT EXISTS (SELECT 1 FROM ready WHERE target IN open)
          OR EXISTS (SELECT 1 FROM waiting WHERE due_at <= :now)
+         OR EXISTS (SELECT 1 FROM expiries WHERE expires_at <= :now)
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :now
            AND target IN (SELECT value FROM json_each(:targets)))
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND lease_until <= :now)`,

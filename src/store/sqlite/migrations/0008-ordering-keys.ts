@@ -1,4 +1,4 @@
-// Schema version 7: ordering keys. `ordering_heads` says whose turn it is, one row for each key that owes something;
+// Schema version 8: ordering keys. `ordering_heads` says whose turn it is, one row for each key that owes something;
 // `ordering_followers` holds those behind it, which are in neither `ready` nor `waiting`, so that claims never pass over them.
 // `due_at` is null of those that are not queued; nothing promotes the others, and `since_at` is a time that surely has been. The
 // column is the last of its table, so that no row is rewritten, and costs a request without a key no byte.
@@ -43,6 +43,7 @@ SELECT ids.request_id,
   COALESCE(requests.generation, task_state.generation) AS generation,
   COALESCE(task_state.version, 0) AS version,
   requests.due_at,
+  COALESCE(requests.expires_at, task_state.expires_at) AS expires_at,
   COALESCE(task_state.created_at, requests.created_at) AS created_at,
   COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
   task_state.reason,

@@ -1,4 +1,4 @@
-// Schema version 6: what the calls of a target came to lately, where some failed. Open where `opened_at` is there; the pause that
+// Schema version 7: what the calls of a target came to lately, where some failed. Open where `opened_at` is there; the pause that
 // goes with it stands among the others.
 export const BREAKERS = `
 CREATE TABLE breakers (
