@@ -408,8 +408,14 @@ export const RULES: readonly Rule[] = [
   {
     name: 'the-dead-keep-their-turn',
     what: 'where a target says so, a dead request keeps those behind it waiting',
-    patches: [{ file: SETTLEMENT, find: "keepsPlace: onDead === 'block'", replace: 'keepsPlace: false' }],
-    seed: 794,
+    patches: [
+      {
+        file: SETTLEMENT,
+        find: "attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: onDead === 'block'",
+        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false',
+      },
+    ],
+    seed: 20,
   },
   {
     name: 'a-retried-one-waits-for-a-call',
@@ -421,7 +427,7 @@ export const RULES: readonly Rule[] = [
         replace: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) || true ? dueAt : null',
       },
     ],
-    seed: 3379,
+    seed: 2924,
   },
   {
     name: 'no-first-call-after-the-deadline',
