@@ -43,7 +43,7 @@ export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './cor
 export type { Log } from './core/log.ts'
 export type { CallPhase, Evidence, Outcome, OutcomeKind } from './core/outcome.ts'
 export type { PayloadInput, PayloadOutput, PayloadSchema, SchemaIssue, SchemaResult } from './core/payload-schema.ts'
-export type { Buckets, Dedupe, FailedFirst, Limits, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
+export type { Buckets, Dedupe, FailedFirst, Limits, OnDead, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
 export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
@@ -82,6 +82,8 @@ export type { CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
+  BlockedBy,
+  BlockedKey,
   EventView,
   ListedOrphan,
   NewDeadline,
@@ -90,6 +92,7 @@ export type {
   OrphanResult,
   OrphanView,
   Pause,
+  PlaceInLine,
   PriorityWait,
   RequestDetail,
   RequestEvent,

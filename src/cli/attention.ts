@@ -1,5 +1,6 @@
 // What in the store waits for a person, and the command to run next for each.
 import type { StoreStatus } from '../store/views.ts'
+import { blockedWords } from './blocked-keys.ts'
 import { quoted } from './context.ts'
 import { plural, relative, table } from './print.ts'
 
@@ -14,6 +15,8 @@ export interface Attention {
   readonly unroutableTargets: readonly string[]
   /** Of the whole store only; they need no person for work to go on. */
   readonly orphans: number
+  /** Requests behind one of their ordering key that is in doubt, held or dead: whatever that needs frees them. */
+  readonly blocked: number
 }
 
 /** @param served null: the whole store. */
@@ -30,13 +33,15 @@ export function attentionOf(
     unroutable: 0,
     unroutableTargets: [] as string[],
     orphans: served === null ? status.orphans : 0,
+    blocked: 0,
   }
-  for (const [name, { states, paused }] of Object.entries(status.targets)) {
+  for (const [name, { states, paused, blocked }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
     const owed = ['ready', 'scheduled', 'invoking', 'unknown'] as const
     const open = owed.reduce((sum, state) => sum + (states[state] ?? 0), 0)
     attention.held += states.held ?? 0
     attention.dead += states.dead ?? 0
+    attention.blocked += blocked
     if (!known.includes(name)) {
       attention.unroutable += open
       if (open > 0) attention.unroutableTargets.push(name)
@@ -54,10 +59,11 @@ export function needsPerson({ held, dead, paused, unroutable }: Attention): bool
 
 /** Lines for people; none where nothing waits. */
 export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
-  const { held, dead, pausedTargets, unroutable, unroutableTargets, orphans } = attention
+  const { held, dead, pausedTargets, unroutable, unroutableTargets, orphans, blocked } = attention
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
+  if (blocked > 0) rows.push([blockedWords(blocked), next('list --blocked')])
   for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
   if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {

@@ -23,10 +23,14 @@ export function nextActions(view: RequestView): readonly NextAction[] {
             when: 'it is still wanted until then',
           }
         : { words: `retry ${requestId}`, when: 'the cause is gone' },
-      { words: `cancel ${requestId}`, when: 'it is not wanted any more' },
+      { words: `cancel ${requestId}`, when: `it is not wanted any more${freesOthers(view)}` },
     ]
   }
   return []
+}
+
+function freesOthers({ orderingKey }: RequestView): string {
+  return orderingKey === null ? '' : '; the others of its ordering key go on'
 }
 
 /** What may spare the word. */
@@ -59,7 +63,8 @@ const TIME_PLACEHOLDER = '<time>'
 /** What stands in a printed command for what only a person knows; `resolve` refuses it. */
 export const TASK_PLACEHOLDER = '<task id>'
 
-function whenOf(kind: RequestView['resolutions'][number], { taskId, reason, resolutions }: RequestView): string {
+function whenOf(kind: RequestView['resolutions'][number], view: RequestView): string {
+  const { taskId, reason, resolutions } = view
   const happened = (why: string | null) =>
     resolutions.includes('not_executed') || why === 'mismatch' || why === 'exists_not_ours'
       ? 'it happened'
@@ -73,7 +78,7 @@ function whenOf(kind: RequestView['resolutions'][number], { taskId, reason, reso
     case 'retry_accepting_duplicates':
       return 'a second effect would do no harm: it is called again as new'
     case 'abandon':
-      return 'give it up; its doubt stays on record'
+      return `give it up; its doubt stays on record${freesOthers(view)}`
   }
 }
 

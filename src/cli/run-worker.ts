@@ -130,7 +130,8 @@ function printReport(
   const { calls, adopted, replayed, requeued, held } = report
   const states = servedStates(status, options.served)
   if (context.isJson) {
-    printJson({ states, calls, adopted, replayed, requeued, held, ms, counters })
+    const { blocked } = attention(context, options, status)
+    printJson({ states, calls, adopted, replayed, requeued, held, blocked, ms, counters })
     return
   }
   print(

@@ -2,7 +2,7 @@
 // their only defaults. Whether the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
 import { type BreakerPolicy, DEFAULT_BREAKER } from '../core/breaker.ts'
-import type { Limits, RateLimit, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
+import type { Limits, OnDead, RateLimit, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
 import { MAX_AGING_MS } from '../core/ranking.ts'
 import { convert, duration, memory, partly, rate, section, whole } from './schema-parts.ts'
 import type { CareDefinition, IdempotencyDefinition, KeyFormat, LookupTimes } from './target-definition.ts'
@@ -109,6 +109,7 @@ export const careFields = {
   breaker: breaker().optional(),
   dedupe: z.enum(['always', 'live', 'none']).default('always'),
   keepPayload: duration({ min: 1 }).optional(),
+  ordering: section({ onDead: z.enum(['block', 'continue']).optional() }).prefault({}),
   expiresAfter: duration({ min: 1 }).optional(),
   aging: duration({ min: 1, max: MAX_AGING_MS }).optional(),
   account: z.string().min(1).max(200).optional(),
@@ -119,15 +120,18 @@ export function queueingOf({
   keepPayload,
   expiresAfter,
   aging,
+  ordering,
 }: {
   readonly keepPayload?: number | undefined
   readonly expiresAfter?: number | undefined
   readonly aging?: number | undefined
-}): Pick<CareDefinition, 'keepPayloadMs' | 'expiresAfterMs' | 'agingMs'> {
+  readonly ordering: { readonly onDead?: OnDead | undefined }
+}): Pick<CareDefinition, 'keepPayloadMs' | 'expiresAfterMs' | 'agingMs' | 'onDead'> {
   return {
     ...(keepPayload === undefined ? {} : { keepPayloadMs: keepPayload }),
     ...(expiresAfter === undefined ? {} : { expiresAfterMs: expiresAfter }),
     ...(aging === undefined ? {} : { agingMs: aging }),
+    ...(ordering.onDead === undefined ? {} : { onDead: ordering.onDead }),
   }
 }
 

@@ -1,6 +1,6 @@
 // A target whose calls are the user's own code, as they write it. The same care is asked of it as of a described one.
 import type { PayloadInput, PayloadOutput, PayloadSchema } from '../core/payload-schema.ts'
-import type { Dedupe, FailedFirst, RecoveryRung, WaitScope } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, WaitScope } from '../core/policy.ts'
 import type { KeyFormat } from './target-definition.ts'
 
 /** Milliseconds, or text such as `500ms`, `90s`, `15m`, `24h`, `7d`. */
@@ -120,6 +120,8 @@ export interface CodeTargetPolicy {
   readonly dedupe?: Dedupe
   /** How long payloads are kept after their settlement; absent: they leave with it. */
   readonly keepPayload?: Duration
+  /** Whether a dead request keeps those of its ordering key waiting; default `block`. */
+  readonly ordering?: { readonly onDead?: OnDead }
   /** How long after its due time a request expires that names no deadline of its own; absent: never. */
   readonly expiresAfter?: Duration
   /** How much waiting one step of priority is worth, at most 30 days; absent: priorities alone count, and low ones may starve. */

@@ -29,6 +29,7 @@ export interface TargetDescription
     | 'keepPayload'
     | 'expiresAfter'
     | 'aging'
+    | 'ordering'
     | 'account'
   > {
   readonly submit: CallDescription & {

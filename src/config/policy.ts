@@ -35,6 +35,7 @@ export function policyWith(
     limits,
     expiresAfterMs: care.expiresAfterMs ?? null,
     agingMs: care.agingMs ?? null,
+    ordering: { onDead: care.onDead ?? 'block' },
     ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
     ...(breaker !== undefined && { breaker }),
   }

@@ -2,7 +2,7 @@
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
 import type { BreakerPolicy } from '../core/breaker.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
-import type { Dedupe, FailedFirst, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
 
 /** Text that may hold `{% ... %}`. */
 export type Template = string
@@ -108,6 +108,8 @@ export interface CareDefinition {
   readonly dedupe: Dedupe
   /** Not there where payloads leave with the settlement, so that descriptions without it keep their version. */
   readonly keepPayloadMs?: number
+  /** `ordering.onDead`; not there where nobody says it, for the same reason. */
+  readonly onDead?: OnDead
   /** Not there where requests have no deadline of their target's. */
   readonly expiresAfterMs?: number
   /** Not there where priorities alone count. */

@@ -5,6 +5,8 @@ import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
 /** When a logical hash stands for one request: for good, until it is submitted, or never. */
 export type Dedupe = 'always' | 'live' | 'none'
+/** What a request that ended dead does to those behind it under its ordering key. */
+export type OnDead = 'block' | 'continue'
 /** What a repeat under a key gets after a failed first call. */
 export type FailedFirst = 'replayed' | 'reexecuted' | 'continued' | 'unknown'
 
@@ -52,6 +54,7 @@ export interface TargetPolicy {
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
   readonly limits: TargetLimits
+  readonly ordering: { readonly onDead: OnDead }
   /** Not there: its defaults. */
   readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
   /** Not there: the default one. Null: none. */
@@ -172,6 +175,7 @@ export const NO_POLICY: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
+  ordering: { onDead: 'block' },
   expiresAfterMs: null,
   agingMs: null,
 }

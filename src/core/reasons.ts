@@ -19,6 +19,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   clock_behind: 'the clock is behind what the store has seen, so that it proves nothing about the key',
   recovery_failed: 'looking into it failed',
   target_paused: 'its target is paused',
+  ordering: 'another of its ordering key goes first',
   told_to_wait: 'the API told its target to wait',
   breaker_open: 'the calls of its target failed one after the other, and a probe tries first whether it works again',
   // held

@@ -2,7 +2,7 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import { maxWaitMsOf, type TargetPolicy, tellsRepeats } from './policy.ts'
+import { maxWaitMsOf, type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
 import { windowClosesAt } from './windows.ts'
 
@@ -45,6 +45,8 @@ export interface Transition {
   readonly raiseGeneration: boolean
   readonly pauseTarget: string | null
   readonly orphan: Orphan | null
+  /** Where `to` is `dead`: those of its ordering key wait until a person has retried, canceled or purged it. */
+  readonly keepsPlace: boolean
   /** The payload is copied before the request leaves. */
   readonly keepPayload: boolean
   readonly event: EventDraft | null
@@ -68,6 +70,7 @@ export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kin
     raiseGeneration: false,
     pauseTarget: null,
     orphan: null,
+    keepsPlace: false,
     keepPayload: false,
     event: null,
     ...parts,
@@ -294,8 +297,9 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
   // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
   if (row.executed) return doubt(row, result, context, 'executed_without_id')
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
-  if (outcome.kind === 'rejected') return dead(outcome.evidence, 'rejected', row.attempts)
-  if (isExpired(row, context.now)) return expired(row, outcome.evidence)
+  if (outcome.kind === 'rejected')
+    return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
+  if (isExpired(row, context.now)) return expired(row, outcome.evidence, context.policy.ordering.onDead)
   return requeue(row, result, context)
 }
 
@@ -311,7 +315,8 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
   const { outcome } = result
   const { evidence } = outcome
   const attempts = isRefunded(outcome) ? Math.max(0, row.attempts - 1) : row.attempts
-  if (attempts >= context.policy.retry.maxAttempts) return dead(evidence, 'attempts_spent', attempts)
+  if (attempts >= context.policy.retry.maxAttempts)
+    return dead(evidence, 'attempts_spent', attempts, context.policy.ordering.onDead)
   const isWritten = outcome.kind === 'not_executed' ? outcome.written : evidence.phase !== 'not_sent'
   // The claim wrote both instants at once, so equal ones say that no earlier attempt began the key's window.
   const beganWindow = row.startedAt === row.updatedAt
@@ -348,9 +353,10 @@ function isRefunded(outcome: Outcome): boolean {
   return outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
 }
 
-export function dead(evidence: Evidence, reason: string, attempts: number): Transition {
+export function dead(evidence: Evidence, reason: string, attempts: number, onDead: OnDead): Transition {
   return transition('dead', {
     patch: { ...RELEASED, attempts, nextCheckAt: null, reason, evidence },
+    keepsPlace: onDead === 'block',
     unfreeze: true,
     event: { kind: 'dead', reason, detail: { evidence } },
   })
@@ -362,9 +368,10 @@ export function isExpired({ expiresAt }: { readonly expiresAt: number | null }, 
 }
 
 /** Of a request without doubt only: each of its attempts, if there was one, surely had no effect. */
-export function expired(row: TaskState, evidence: Evidence | null): Transition {
+export function expired(row: TaskState, evidence: Evidence | null, onDead: OnDead): Transition {
   return transition('dead', {
     patch: { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], reason: 'expired', evidence },
+    keepsPlace: onDead === 'block',
     unfreeze: true,
     event: { kind: 'dead', reason: 'expired', detail: { evidence, expiresAt: row.expiresAt } },
   })

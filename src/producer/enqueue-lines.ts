@@ -40,7 +40,17 @@ export interface EnqueueLinesOptions extends LinesOptions {
 }
 
 const MAX_REPORTED_ERRORS = 1000
-const FIELDS = ['target', 'payload', 'priority', 'logicalHash', 'runAt', 'delay', 'expiresAt', 'dedupe'] as const
+const FIELDS = [
+  'target',
+  'payload',
+  'priority',
+  'logicalHash',
+  'runAt',
+  'delay',
+  'expiresAt',
+  'orderingKey',
+  'dedupe',
+] as const
 
 /**
  * `stop`: the transactions before the bad line's stay; the line's own is not written; re-running the file is safe.
@@ -131,7 +141,7 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new OnceishError(
       'LINE_INVALID',
-      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "dedupe"?}',
+      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
     )
   }
   return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)
@@ -148,6 +158,7 @@ function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string 
   if (typeof target !== 'string')
     throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
   checkOptional(value, 'logicalHash', 'string')
+  checkOptional(value, 'orderingKey', 'string')
   checkOptional(value, 'priority', 'number')
   if (value['dedupe'] !== undefined && !['always', 'live', 'none'].includes(value['dedupe'] as string)) {
     throw new OnceishError('LINE_INVALID', '"dedupe" is "always", "live" or "none"')

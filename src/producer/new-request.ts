@@ -4,7 +4,7 @@ import type { Duration } from '../config/code-target.ts'
 import { parseDuration } from '../config/duration.ts'
 import { jsonTexts } from '../core/canonical-json.ts'
 import { OnceishError } from '../core/errors.ts'
-import { MAX_PRIORITY } from '../core/limits.ts'
+import { MAX_ORDERING_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
@@ -28,6 +28,11 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
    * the target's `expiresAfter`; null: it never expires.
    */
   readonly expiresAt?: GivenInstant | null | undefined
+  /**
+   * 1 to 256 bytes: of one target, requests with the same key are called one at a time, in the order in which they were enqueued.
+   * No part of what makes two requests the same: one that is there already keeps the key that it has.
+   */
+  readonly orderingKey?: string | undefined
   /** What makes two requests the same; absent: derived from target and payload. */
   readonly logicalHash?: string | undefined
   /** Default the target's. */
@@ -95,6 +100,7 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     payloadHash,
     priority: checkedPriority(request.priority ?? 0),
     ...timesOf(request, policy, rules.now),
+    orderingKey: orderingKeyOf(request),
     dedupe,
   }
 }
@@ -127,6 +133,19 @@ export function checkedPriority(priority: number): number {
   throw new OnceishError(
     'REQUEST_INVALID',
     `priority is a whole number from -${MAX_PRIORITY} to ${MAX_PRIORITY}, not ${JSON.stringify(priority)}`,
+  )
+}
+
+function orderingKeyOf({ orderingKey }: EnqueueRequest): string | null {
+  if (orderingKey === undefined) return null
+  if (typeof orderingKey === 'string' && orderingKey.isWellFormed()) {
+    const bytes = Buffer.byteLength(orderingKey)
+    if (bytes > 0 && bytes <= MAX_ORDERING_KEY_BYTES) return orderingKey
+  }
+  const given = typeof orderingKey === 'string' ? `${Buffer.byteLength(orderingKey)} bytes` : typeof orderingKey
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `orderingKey is well-formed text of 1 to ${MAX_ORDERING_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 

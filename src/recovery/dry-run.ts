@@ -104,8 +104,10 @@ async function explain(
   const looked = { ...investigation, row: asExpired(investigation.row, now()) }
   const verdict = await checked(looked, await options.reconcile(looked, asked), options)
   const mayCallAt = waitsUntil > now() ? waitsUntil : null
+  const ahead = isCall(verdict) ? await aheadOf(requestId, options) : null
   const { version: presentVersion } = present
-  const context = { investigation, presentVersion, paused, mayCallAt, isUnsure, closesAt: line.windowClosesAt }
+  const waits = { paused, mayCallAt, ahead }
+  const context = { investigation, presentVersion, ...waits, isUnsure, closesAt: line.windowClosesAt }
   return {
     ...line,
     would: verdict.kind,
@@ -115,6 +117,15 @@ async function explain(
     steps,
     says: saysOf(verdict, context),
   }
+}
+
+function isCall({ kind }: ReconciliationVerdict): boolean {
+  return kind === 'replay' || kind === 'recall'
+}
+
+async function aheadOf(requestId: number, { store }: DryRunOptions): Promise<number | null> {
+  const [view] = await store.viewsOf([requestId])
+  return view?.blockedBy?.requestId ?? null
 }
 
 /** What a turn makes of a call whose lease has run out, before anybody looks into it. */
@@ -157,6 +168,8 @@ interface Told {
   readonly investigation: Investigation
   readonly presentVersion: string
   readonly paused: boolean
+  /** The request of its ordering key that goes first. */
+  readonly ahead: number | null
   /** Not earlier, as the API told; null: now. */
   readonly mayCallAt: number | null
   readonly isUnsure: boolean
@@ -185,9 +198,10 @@ function withAge(why: string, told: Told): string {
 }
 
 function saysOf(verdict: ReconciliationVerdict, told: Told): string {
-  const calls = verdict.kind === 'replay' || verdict.kind === 'recall'
+  const calls = isCall(verdict)
   const notes = [
     calls && told.paused ? 'once its target is resumed' : '',
+    told.ahead === null ? '' : `once request ${told.ahead} of its ordering key has settled`,
     calls && told.mayCallAt !== null ? `not before ${new Date(told.mayCallAt).toISOString()}, as its target waits` : '',
     told.isUnsure && calls ? 'if the account is still the same: its credentials are not set here' : '',
     isOlder(told) && !isMissing(verdict) ? 'by the description of its call: the config has changed since' : '',

@@ -5,7 +5,7 @@ import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
 import type { TaskState } from '../core/task-state.ts'
 import { replayWindow, type WindowClock } from '../core/windows.ts'
-import type { RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
+import type { BlockedBy, RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 
@@ -13,8 +13,11 @@ import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 export interface Outlook {
   /** Who acts: a worker by itself, a person, or nobody. */
   readonly by: 'worker' | 'person' | 'nobody'
-  /** `wait` is for a lease, and leads to the ladder: `lookup`, `replay`, `hold`; `ask` is for what became of its task. */
-  readonly step: 'call' | 'wait' | 'lookup' | 'replay' | 'hold' | 'cancel' | 'ask' | 'resume' | 'word' | 'none'
+  /**
+   * `wait` is for a lease, and leads to the ladder: `lookup`, `replay`, `hold`; `ask` is for what became of its task; `turn`: another
+   * of its ordering key goes first.
+   */
+  readonly step: 'call' | 'turn' | 'wait' | 'lookup' | 'replay' | 'hold' | 'cancel' | 'ask' | 'resume' | 'word' | 'none'
   /** Not before then; null: as soon as somebody acts. */
   readonly at: number | null
   /** For people. */
@@ -59,13 +62,14 @@ function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: 
 }
 
 function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
-  const { target, pause, waits, dueAt, expiresAt, state, reason } = detail
+  const { target, pause, waits, dueAt, expiresAt, state, reason, blockedBy } = detail
   if (!isKnown)
     return told('person', 'word', null, `the config names no target "${target}": put it back, or cancel the request`)
   if (pause !== null) {
     const why = pause.reason === null ? '' : `: ${pause.reason}`
     return told('person', 'resume', null, `its target is paused by ${pause.by ?? 'nobody known'}${why}`)
   }
+  if (blockedBy !== null) return turn(blockedBy, state === 'scheduled' ? dueAt : null)
   const until = expiresAt === null ? '' : `, before ${new Date(expiresAt).toISOString()} or not at all`
   const wait = lastWait(waits, now)
   if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, `${sayWait(wait)}${until}`)
@@ -73,6 +77,13 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
     return told('worker', 'call', null, `it is called by the next worker that has a free slot${until}`)
   const why = reason === 'parked' ? sayReason(reason) : 'it is called when it is due'
   return told('worker', 'call', dueAt, `${why}${until}`)
+}
+
+/** A head that only a person moves makes all behind it wait for that person. */
+function turn({ requestId, state, reason }: BlockedBy, dueAt: number | null): Outlook {
+  const by = state === 'held' || state === 'dead' ? 'person' : 'worker'
+  const why = reason === null ? '' : `: ${sayReason(reason)}`
+  return told(by, 'turn', dueAt, `request ${requestId} of its ordering key goes first; it is ${state}${why}`)
 }
 
 function sayWait({ cause, scope, toldBy }: TimedPause): string {
@@ -117,9 +128,12 @@ function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, cl
     detail.pause !== null && step === 'replay' ? '; its target is paused, so it waits for "onceish resume"' : ''
   const wait = step === 'replay' ? lastWait(detail.waits, clock.wall) : null
   const waits = wait === null ? '' : `; ${sayWait(wait)}`
+  const ahead = detail.blockedBy?.requestId
+  const inLine =
+    ahead !== undefined && step === 'replay' ? `; request ${ahead} of its ordering key goes first, so it waits` : ''
   const because = row.reason === null ? '' : `${sayReason(row.reason)}; `
   const until = latest(latest(row.nextCheckAt, at), wait?.until ?? null)
-  return { ...told('worker', step, until, `${because}${why}${paused}${waits}`), ...times }
+  return { ...told('worker', step, until, `${because}${why}${paused}${waits}${inLine}`), ...times }
 }
 
 function latest(one: number | null, other: number | null): number | null {

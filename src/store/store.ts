@@ -44,6 +44,8 @@ export interface NewRequest {
   readonly payloadHash: Uint8Array | null
   readonly priority: number
   readonly dueAt: number | null
+  /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
+  readonly orderingKey: string | null
   readonly dedupe: Dedupe
   /** Past it, it is not called any more; null: it has no deadline. */
   readonly expiresAt: number | null

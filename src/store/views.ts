@@ -35,6 +35,30 @@ export interface RequestView {
   readonly lastError: string | null
   /** The words of `resolve` that fit a request in doubt as it is; else none. */
   readonly resolutions: readonly Resolution['kind'][]
+  /** One request of the same target and key is called at a time. Null: without one, or submitted, with which it leaves. */
+  readonly orderingKey: string | null
+  /** Of those with its ordering key the one that goes first; null: it waits for none. */
+  readonly blockedBy: BlockedBy | null
+}
+
+/** The request that has the turn of an ordering key, as it is now. */
+export interface BlockedBy {
+  readonly requestId: number
+  readonly state: RequestState
+  /** As `RequestView.reason` has it. */
+  readonly reason: string | null
+}
+
+/** An ordering key whose turn is with a request that is in doubt, held or dead: no other of it is called meanwhile. */
+export interface BlockedKey {
+  readonly target: string
+  readonly orderingKey: string
+  /** Epoch ms since which it does not go on. */
+  readonly since: number
+  /** How many wait behind it. */
+  readonly followers: number
+  /** Whose turn it is. */
+  readonly head: RequestView
 }
 
 /** Which requests are listed. */
@@ -43,6 +67,10 @@ export interface RequestFilter {
   readonly target?: string
   /** As `RequestView.reason` has it. */
   readonly reason?: string
+  /** Only those of this key that are still owed, or dead and in the way of others. */
+  readonly orderingKey?: string
+  /** Only those behind a request of their ordering key that is in doubt, held or dead. */
+  readonly blocked?: boolean
   readonly limit: number
   /** Only those with larger ids. */
   readonly afterId?: number
@@ -81,10 +109,20 @@ export interface RequestDetail extends RequestView {
   /** The whole story, the plain success included. */
   readonly timeLine: readonly TimeLineEntry[]
   readonly orphans: readonly OrphanView[]
+  /** Its place among those of its ordering key; null where it waits for none and none waits for it. */
+  readonly line: PlaceInLine | null
   /** Of its target, by a person or for its credentials; null where there is none. */
   readonly pause: Pause | null
   /** Of its target and of the bucket that it shares. */
   readonly waits: readonly TimedPause[]
+}
+
+/** Where a request stands among those of its ordering key. */
+export interface PlaceInLine {
+  /** 1: it has the turn. */
+  readonly place: number
+  /** How many of the key wait for whichever has the turn. */
+  readonly waiting: number
 }
 
 /** With what its outlook is judged by, of the same instant. */
@@ -172,6 +210,8 @@ export interface TargetStatus {
   readonly pausedAt: number | null
   readonly pausedBy: string | null
   readonly pauseReason: string | null
+  /** Requests behind one of their ordering key that is in doubt, held or dead; each counts among `states` as well. */
+  readonly blocked: number
   /** Dead ones whose deadline was over before they happened. */
   readonly expired: number
   /** Of ready requests, the longest wait of each priority, the highest first. */
@@ -205,6 +245,8 @@ export interface StoreStatus {
   readonly oldestUnknown: number | null
   /** Tasks beyond those that requests were settled on, not dealt with. */
   readonly orphans: number
+  /** Ordering keys that do not go on, the longest first; at most ten. */
+  readonly blockedKeys: readonly BlockedKey[]
 }
 
 /** How a person's word ended; nothing was written but where it is `applied`. */

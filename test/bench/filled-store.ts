@@ -14,13 +14,15 @@ export interface Fill {
   readonly priorities: number
   /** Rows that another worker is calling. */
   readonly leased: number
+  /** Ready rows share these many ordering keys, one after the other: the first of each is queued. Absent: none has one. */
+  readonly keys?: number
 }
 
 const TARGET = 'render'
 const HOUR_MS = 3_600_000
 
 /** Leaves a file without a log, in which nobody has called yet. */
-export async function fillStore(path: string, { ready, future, priorities, leased }: Fill): Promise<void> {
+export async function fillStore(path: string, { ready, future, priorities, leased, keys = 0 }: Fill): Promise<void> {
   const { close } = await driveStore({ path, targets: [TARGET] })
   await close()
   const db = new Database(path)
@@ -31,13 +33,14 @@ export async function fillStore(path: string, { ready, future, priorities, lease
   // Numbers are bound as reals.
   const addRequests = db.prepare(`
     WITH RECURSIVE orders (n) AS (SELECT CAST(:from AS INTEGER) UNION ALL SELECT n + 1 FROM orders WHERE n + 1 < :from + :count)
-    INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
-    SELECT '${TARGET}', randomblob(32), n % CAST(:priorities AS INTEGER), CAST(:dueAt AS INTEGER) + n / 1000, 1, 'always', :now, ${payloadSql('n')}
+    INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key)
+    SELECT '${TARGET}', randomblob(32), n % CAST(:priorities AS INTEGER), CAST(:dueAt AS INTEGER) + n / 1000, 1, 'always', :now, ${payloadSql('n')},
+      CASE WHEN :keys > 0 THEN 'customer-' || (n % CAST(:keys AS INTEGER)) END
     FROM orders WHERE :count > 0`)
   db.transaction(() => {
-    addRequests.run({ from: 1, count: leased, priorities: 1, dueAt: now, now })
-    addRequests.run({ from: leased + 1, count: ready, priorities, dueAt: now, now })
-    addRequests.run({ from: leased + ready + 1, count: future, priorities: 1, dueAt: now + HOUR_MS, now })
+    addRequests.run({ from: 1, count: leased, priorities: 1, keys: 0, dueAt: now, now })
+    addRequests.run({ from: leased + 1, count: ready, priorities, keys, dueAt: now, now })
+    addRequests.run({ from: leased + ready + 1, count: future, priorities: 1, keys: 0, dueAt: now + HOUR_MS, now })
     const parts = { leased, ready }
     db.prepare(
       `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,
@@ -47,9 +50,14 @@ export async function fillStore(path: string, { ready, future, priorities, lease
          1, '1', 'other:boot', due_at + ${HOUR_MS}, due_at, '["POST","http://127.0.0.1:9/renders",{},true,null]', due_at, due_at
        FROM requests WHERE request_id <= :leased`,
     ).run({ leased })
+    db.exec(`INSERT INTO ordering_heads SELECT target, ordering_key, MIN(request_id) FROM requests
+      WHERE ordering_key IS NOT NULL GROUP BY 1, 2`)
+    db.exec(`INSERT INTO ordering_followers SELECT target, ordering_key, request_id, due_at, due_at FROM requests
+      WHERE ordering_key IS NOT NULL AND request_id NOT IN (SELECT request_id FROM ordering_heads) ORDER BY 1, 2, 3`)
     db.prepare(
       `INSERT INTO ready SELECT target, -priority, due_at, request_id FROM requests
-       WHERE request_id > :leased AND request_id <= :leased + :ready ORDER BY 1, 2, 3, 4`,
+       WHERE request_id > :leased AND request_id <= :leased + :ready
+         AND request_id NOT IN (SELECT request_id FROM ordering_followers) ORDER BY 1, 2, 3, 4`,
     ).run(parts)
     db.prepare(
       `INSERT INTO waiting SELECT due_at, request_id, target, -priority FROM requests WHERE request_id > :leased + :ready

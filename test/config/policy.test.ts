@@ -37,6 +37,7 @@ test('a policy says what the services need to know', () => {
     deadlineMs: 86_400_000,
     dedupe: 'always',
     keepPayloadMs: null,
+    ordering: { onDead: 'block' },
     expiresAfterMs: null,
     agingMs: null,
     limits: { concurrency: 3, rate: null },

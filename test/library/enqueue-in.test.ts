@@ -8,6 +8,7 @@ import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineTarget, type Onceish, openOnceish } from '../../src/index.ts'
+import { lineFaults } from '../support/line-faults.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const target = defineTarget({
@@ -37,9 +38,9 @@ async function shop() {
   const path = join(tempDir(), 'shop.db')
   const once = await open(path)
   const db = connect(path)
-  const place = (order: number) => {
+  const place = (order: number, orderingKey?: string) => {
     db.prepare('INSERT INTO orders VALUES (?)').run(order)
-    return once.enqueueIn(db, { target: 'bill', payload: { order } })
+    return once.enqueueIn(db, { target: 'bill', payload: { order }, orderingKey })
   }
   return { path, once, db, place }
 }
@@ -55,6 +56,28 @@ test('what commits is enqueued, and a worker of the same process takes it', asyn
   expect(deduplicated).toBe(false)
   expect(await once.waitFor(requestId)).toMatchObject({ state: 'submitted', taskId: 'task-1' })
   await worker.stop()
+})
+
+test('an ordering key is kept in the transaction of the caller too, and one that is rolled back leaves no place in line', async () => {
+  const { path, once, db, place } = await shop()
+  const gone = db.transaction(() => {
+    place(1, 'ada')
+    throw new Error('no')
+  })
+  expect(() => gone.immediate()).toThrow('no')
+  db.transaction(() => {
+    place(2, 'ada')
+    place(3, 'ada')
+  }).immediate()
+  const places = (await once.list()).map(({ requestId, blockedBy }) => [requestId, blockedBy?.requestId ?? null])
+  expect(places).toEqual([
+    [1, null],
+    [2, 1],
+  ])
+  expect(lineFaults(path)).toEqual([])
+  const worker = once.startWorker({ drain: { horizonMs: 1000 } })
+  await worker.done
+  expect((await once.list()).map(({ taskId }) => taskId)).toEqual(['task-2', 'task-3'])
 })
 
 test('what is rolled back was never enqueued, and its hash is free', async () => {

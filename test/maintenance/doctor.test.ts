@@ -53,6 +53,7 @@ function factsOf(given: Given): DoctorFacts {
     oldestReady: null,
     oldestUnknown: null,
     orphans: 0,
+    blockedKeys: [],
     ...given.status,
   }
   const database: DatabaseFacts = {
@@ -109,7 +110,7 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null }
+const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
 const paused = {
   states: { ready: 3 },
   paused: true,

@@ -185,7 +185,8 @@ test('of doubt that a person abandoned, what is needed to ask the API by hand is
 test('a row that somebody takes back between the look and the deletion stays', async () => {
   const { store, submitted, clock, db } = await openSpace()
   const id = await submitted('dead', { state: 'dead', task_id: null })
-  db.exec(`INSERT INTO requests SELECT request_id, target, logical_hash, priority, 5, generation, 'always', 5, '1', NULL
+  db.exec(`INSERT INTO requests (request_id, target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
+      SELECT request_id, target, logical_hash, priority, 5, generation, 'always', 5, '1'
     FROM task_state`)
   clock.now += HOUR
   const sql = prepareStatements(db)
@@ -203,7 +204,8 @@ describe('one step is small', () => {
     const space = await openSpace()
     space.db.exec(`
       WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < ${count})
-      INSERT INTO requests SELECT id, 'keyed', 'h' || id, 0, 5, 1, 'always', 5, '"' || hex(zeroblob(${payloadBytes / 2})) || '"', NULL
+      INSERT INTO requests (request_id, target, logical_hash, priority, due_at, generation, dedupe, created_at, payload)
+      SELECT id, 'keyed', 'h' || id, 0, 5, 1, 'always', 5, '"' || hex(zeroblob(${payloadBytes / 2})) || '"'
         FROM n;
       INSERT INTO task_state (request_id, state, target, logical_hash, priority, version, attempt, nonce, generation,
         attempts, created_at, updated_at) SELECT request_id, 'dead', target, logical_hash, 0, 1, 1, '', 1, 1, 5, 5 FROM requests`)

@@ -13,6 +13,7 @@ export function requestsFrom(first: number, count: number): NewRequest[] {
       payload: JSON.stringify(payload),
       priority: 0,
       dueAt: null,
+      orderingKey: null,
       dedupe: 'always' as const,
       expiresAt: null,
     }

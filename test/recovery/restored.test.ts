@@ -27,8 +27,8 @@ async function world() {
   const work = async (once: Opened) => clock.runUntil(once.startWorker({ drain: { horizonMs: HOUR } }).done)
   const recover = async (once: Opened) => clock.runUntil(once.recover())
   const copy = join(dirname(path), 'copy.db')
-  const enqueue = async (once: Opened, n: number, runAt?: number) => {
-    const options = runAt === undefined ? {} : { runAt: new Date(runAt).toISOString() }
+  const enqueue = async (once: Opened, n: number, runAt?: number, orderingKey?: string) => {
+    const options = { orderingKey, ...(runAt === undefined ? {} : { runAt: new Date(runAt).toISOString() }) }
     return (await once.enqueue({ target: 'render', payload: { n }, ...options })).requestId
   }
   return { clock, api, path, copy, open, work, recover, putBack: () => putBack(copy, path), enqueue }
@@ -211,4 +211,87 @@ test('the same copy put back once more is told again; one that was never restore
   const again = await open()
   expect(await again.origin()).toMatchObject({ kind: 'restored', why: 'other_store' })
   await again.close()
+})
+
+/** The three of one ordering key, called since the copy and in doubt. */
+async function restoredLine() {
+  const made = await world()
+  const before = await made.open()
+  for (const n of [1, 2, 3]) await made.enqueue(before, n, undefined, 'a')
+  await before.backup(made.copy)
+  await made.work(before)
+  await before.close()
+  const keys = made.api.calls.map(({ key }) => key)
+  made.putBack()
+  const once = await made.open()
+  await once.declareRestored()
+  expect((await once.status()).states).toEqual({ unknown: 3 })
+  const keysSince = () => made.api.calls.slice(keys.length).map(({ key }) => keys.indexOf(key) + 1)
+  return { ...made, once, keysSince }
+}
+
+test('of an ordering key the first is replayed until it has settled, and then the next', async () => {
+  const { once, api, recover, keysSince } = await restoredLine()
+  const says: string[] = []
+  for await (const line of once.dryRun()) says.push(line.says)
+  expect(says.map((words) => /once request (\d+) of its ordering key has settled/.exec(words)?.[1])).toEqual([
+    undefined,
+    '1',
+    '1',
+  ])
+  api.failNext('reset-before-effect', 'reset-after-effect')
+  await recover(once)
+  expect(keysSince()).toEqual([1, 1, 1, 2, 3])
+  expect((await once.status()).states).toEqual({ submitted: 3 })
+  expect(api.effects).toHaveLength(3)
+  await once.close()
+})
+
+test('behind one that is held the others of its key stay in doubt; a drain does not wait for them, and a word frees them', async () => {
+  const { once, api, recover, work, keysSince, clock } = await restoredLine()
+  api.failNext({ status: 422, body: {} })
+  const startedAt = clock.wallNow()
+  await recover(once)
+  await work(once)
+  expect(clock.wallNow() - startedAt).toBeLessThan(HOUR)
+  expect(keysSince()).toEqual([1])
+  const [first, second, third] = await once.list()
+  expect(first).toMatchObject({ state: 'held', reason: 'rejected_in_doubt' })
+  for (const behind of [second, third]) {
+    expect(behind).toMatchObject({ state: 'unknown', reason: 'ordering', blockedBy: { requestId: 1, state: 'held' } })
+  }
+  expect(await once.status()).toMatchObject({ targets: { render: { blocked: 2 } }, blockedKeys: [{ followers: 2 }] })
+  await once.resolve(1, { kind: 'task_id', taskId: api.effects[0]?.id ?? '' })
+  await recover(once)
+  expect(keysSince()).toEqual([1, 2, 3])
+  expect((await once.status()).states).toEqual({ submitted: 3 })
+  await once.close()
+})
+
+test('behind one that is due later than any call, what a copy has forgotten waits for it too', async () => {
+  const { clock, api, open, enqueue, copy, work, recover, putBack } = await world()
+  const before = await open()
+  const later = await enqueue(before, 1, clock.wallNow() + 2 * HOUR, 'a')
+  const behind = await enqueue(before, 2, undefined, 'a')
+  await before.backup(copy)
+  await before.cancel(later)
+  await work(before)
+  await before.close()
+  const [forgotten] = api.calls
+  putBack()
+  const once = await open()
+  expect(await once.declareRestored()).toMatchObject({ doubted: 1, kept: 1 })
+  await recover(once)
+  expect(await once.get(behind)).toMatchObject({
+    state: 'unknown',
+    reason: 'ordering',
+    blockedBy: { requestId: later, state: 'scheduled' },
+  })
+  expect(api.calls).toHaveLength(1)
+  clock.advance(2 * HOUR)
+  await work(once)
+  expect(api.calls.map(({ json }) => json)).toEqual([{ n: 2 }, { n: 1 }, { n: 2 }])
+  expect(api.calls[2]?.key).toBe(forgotten?.key)
+  expect((await once.status()).states).toEqual({ submitted: 2 })
+  await once.close()
 })

@@ -6,6 +6,8 @@ export interface Owed {
   readonly kind: Kind
   readonly hash: string
   readonly payload: object
+  /** Of its kind, one of a key is called at a time, in the order of ids. */
+  readonly orderingKey: string | null
   /** As calls and effects name it. */
   readonly name: string
   /** It kills whoever calls for it, every time. */
@@ -22,6 +24,8 @@ export interface Owed {
   answers: AttemptResult[]
   /** Its store was lost, and what was known of it: enqueued again, it may have happened already. */
   isRebuilt: boolean
+  /** A person had it queued again: others of its key may have gone on meanwhile. */
+  isBack: boolean
   /** Purged, or lost with its store: only its effects still count. */
   isGone: boolean
 }
@@ -30,7 +34,7 @@ export interface Ledger {
   readonly all: readonly Owed[]
   /** @throws Error for a request that nobody enqueued. */
   at(requestId: number): Owed
-  add(one: Pick<Owed, 'kind' | 'hash' | 'payload' | 'isPoison' | 'requestId'>): Owed
+  add(one: Pick<Owed, 'kind' | 'hash' | 'payload' | 'orderingKey' | 'isPoison' | 'requestId'>): Owed
   has(requestId: number): boolean
   /** The store is gone, and so are its request ids. */
   forgetIds(): void
@@ -60,6 +64,7 @@ export function createLedger(): Ledger {
         calls: 0,
         answers: [],
         isRebuilt: false,
+        isBack: false,
         isGone: false,
       }
       all.push(one)
@@ -83,6 +88,7 @@ export function createLedger(): Ledger {
       one.words++
       one.answers = []
       one.isRebuilt = true
+      one.isBack = false
       byId.set(requestId, one)
     },
   }

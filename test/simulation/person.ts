@@ -29,7 +29,7 @@ export async function speak(around: Surroundings): Promise<void> {
       return note(await operator.cancel(one.requestId, word), 'cancels')
     case 'retry': {
       const result = await operator.retry(one.requestId, { ...word, ...lastingDeadline(seen) })
-      if (result.kind === 'applied') one.words++
+      if (result.kind === 'applied') toldAgain(one)
       return note(result, 'retries')
     }
     case 'pause':
@@ -40,6 +40,11 @@ export async function speak(around: Surroundings): Promise<void> {
     case 'resolve':
       if (seen.state === 'held') await resolve(around, one, seen)
   }
+}
+
+function toldAgain(one: Owed): void {
+  one.words++
+  one.isBack = true
 }
 
 /** Whoever has it called wants it however late it is. */
@@ -62,13 +67,13 @@ async function resolve(around: Surroundings, one: Owed, seen: RequestDetail): Pr
   // What nobody can see is still on its way: the product makes them wait for that, by a clock that must be right.
   if (taskId === undefined && chance.is(0.7) && !(hasJumped && api.mayLand(one.name))) {
     const result = await operator.resolve(one.requestId, { kind: 'not_executed' }, word)
-    if (result.kind === 'applied') one.words++
+    if (result.kind === 'applied') toldAgain(one)
     return schedule.note(`a person says that ${one.name} never happened: ${result.kind}`)
   }
   const accepting = { kind: 'retry_accepting_duplicates', ...lastingDeadline(seen) } as const
   const result = await operator.resolve(one.requestId, accepting, word)
   if (result.kind === 'applied') {
-    one.words++
+    toldAgain(one)
     one.accepted += Math.max(1, seen.taskState?.doubtfulAttempts.length ?? 1)
   }
   schedule.note(`a person accepts a duplicate of ${one.name}: ${result.kind}`)

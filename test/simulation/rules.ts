@@ -381,6 +381,55 @@ export const RULES: readonly Rule[] = [
     seed: 633,
   },
   {
+    name: 'one-of-a-key-at-a-time',
+    what: 'of an ordering key nobody is called before those of lower ids have settled',
+    patches: [
+      {
+        file: 'store/sqlite/enqueue.js',
+        find: 'const hasTurn = orderingKey === null ||',
+        replace: 'const hasTurn = true ||',
+      },
+    ],
+    seed: 1,
+  },
+  {
+    name: 'a-replay-waits-for-its-turn',
+    what: 'what a copy has forgotten is repeated in the order of its ordering key, too',
+    patches: [
+      {
+        file: 'store/sqlite/checks.js',
+        find: 'waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(',
+        replace: 'lanes.take(',
+      },
+    ],
+    often: ['copy the store', 'put the copy back'],
+    seed: 291,
+  },
+  {
+    name: 'the-dead-keep-their-turn',
+    what: 'where a target says so, a dead request keeps those behind it waiting',
+    patches: [
+      {
+        file: SETTLEMENT,
+        find: "attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: onDead === 'block'",
+        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false',
+      },
+    ],
+    seed: 20,
+  },
+  {
+    name: 'a-retried-one-waits-for-a-call',
+    what: 'a request that a person queues again is not called beside another of its ordering key',
+    patches: [
+      {
+        file: 'store/sqlite/ordering.js',
+        find: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null',
+        replace: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) || true ? dueAt : null',
+      },
+    ],
+    seed: 2924,
+  },
+  {
     name: 'no-first-call-after-the-deadline',
     what: 'what was never called, or surely had no effect, is not called after its deadline',
     patches: [

@@ -61,7 +61,8 @@ async function runSchedule(
   const chance = createChance(seed)
   const asides = createChance(seed ^ ASIDE)
   const schedule = createSchedule(chance, START)
-  const world = createWorld({ machine, watch, chance, asides, schedule }, often)
+  const lines = createChance(seed ^ 0x5bd1e995)
+  const world = createWorld({ machine, watch, chance, asides, lines, schedule }, often)
   const violations: string[] = []
   let steps = 0
   try {

@@ -3,6 +3,7 @@
 // copy that is put back.
 import { rmSync } from 'node:fs'
 import Database from 'better-sqlite3'
+import { LINE_FAULTS } from '../support/line-faults.ts'
 
 const NEVER: Readonly<Record<string, { readonly table: string; readonly when: string }>> = {
   'a version fell': { table: 'task_state', when: 'NEW.version < OLD.version' },
@@ -65,6 +66,8 @@ export interface StoreWatch {
   isOver(): boolean
   pausedTargets(): readonly string[]
   clockAheadMs(): number
+  /** Of the tables of ordering keys: what is wrong with them. */
+  lineFaults(): readonly string[]
   /** What was written that must never be. */
   forbidden(): readonly string[]
   close(): void
@@ -109,6 +112,7 @@ export function watchStore(path: string): StoreWatch {
     .pluck()
   const paused = db.prepare('SELECT target FROM targets WHERE paused_at IS NOT NULL').pluck()
   const ahead = db.prepare('SELECT clock_ahead_ms FROM store').pluck()
+  const lineFaults = db.prepare(LINE_FAULTS)
   const forbidden = db.prepare('SELECT DISTINCT what FROM forbidden').pluck()
   return {
     empty: db.transaction((now: number) => {
@@ -134,6 +138,10 @@ export function watchStore(path: string): StoreWatch {
     isOver: () => over.get() === 1,
     clockAheadMs: () => ahead.get() as number,
     pausedTargets: () => paused.all() as string[],
+    lineFaults: () =>
+      (lineFaults.all() as { fault: string; request_id: number }[]).map(
+        (row) => `request ${row.request_id} ${row.fault}`,
+      ),
     forbidden: () => forbidden.all() as string[],
     close: () => db.close(),
   }

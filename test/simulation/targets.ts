@@ -23,7 +23,7 @@ const COMMON = {
 
 const POLICIES: Readonly<Record<Kind, CodeTargetPolicy>> = {
   keyed: { ...COMMON, idempotency: { ...KEY, failedFirst: 'reexecuted' } },
-  stores: { ...COMMON, idempotency: { ...KEY, failedFirst: 'replayed' } },
+  stores: { ...COMMON, ordering: { onDead: 'continue' }, idempotency: { ...KEY, failedFirst: 'replayed' } },
   named: { ...COMMON, idempotency: { ...KEY, clientId: true, rememberedFor: 'forever' } },
   listed: {
     ...COMMON,
@@ -36,10 +36,15 @@ const POLICIES: Readonly<Record<Kind, CodeTargetPolicy>> = {
       remembers: TIMES.rememberedMs,
     },
   },
-  opaque: COMMON,
+  opaque: { ...COMMON, ordering: { onDead: 'continue' } },
 }
 
 export const KINDS = Object.keys(POLICIES) as Kind[]
+
+/** Kinds of which a dead request keeps those behind it waiting. */
+export function blocksWhenDead(kind: Kind): boolean {
+  return POLICIES[kind].ordering?.onDead !== 'continue'
+}
 
 /** Kinds whose API tells a repeat under the same key. */
 export function tellsRepeats(kind: Kind): boolean {

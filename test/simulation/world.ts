@@ -15,6 +15,7 @@ import { createProcesses, type Machine } from './processes.ts'
 import type { Schedule } from './schedule.ts'
 import type { StoreCopy, StoreWatch } from './store-watch.ts'
 import { KINDS, tellsRepeats } from './targets.ts'
+import { outOfTurn } from './turns.ts'
 
 const MAX_OWED = 5
 
@@ -82,11 +83,16 @@ export interface Grounds {
   readonly chance: Chance
   /** What is drawn here leaves every other draw as it is: schedules without it stay what they were. */
   readonly asides: Chance
+  /** Draws ordering keys. */
+  readonly lines: Chance
   readonly schedule: Schedule
 }
 
 /** @param often what happens more often in it than in others. */
-export function createWorld({ machine, watch, chance, asides, schedule }: Grounds, often: readonly Action[]): World {
+export function createWorld(
+  { machine, watch, chance, asides, lines, schedule }: Grounds,
+  often: readonly Action[],
+): World {
   const weights = ACTIONS.map(([name, weight]) => [name, often.includes(name) ? weight * OFTEN : weight] as const)
   const actions = tempered(weights, 'go on', chance)
   /** Some of its requests have a deadline. */
@@ -98,6 +104,7 @@ export function createWorld({ machine, watch, chance, asides, schedule }: Ground
   const ledger = createLedger()
   const told: AttemptResult[] = []
   const found = new Set<string>()
+  const isOrdered = lines.is(0.4)
   let operator: Onceish
   let furthestOffset = 0
   /** All that were: a jump far ahead that nobody saw must not hide a small one back. */
@@ -124,6 +131,7 @@ export function createWorld({ machine, watch, chance, asides, schedule }: Ground
     // A clock that jumped there and back may have let another end a lease whose holder saw nothing of it.
     const wallNow = schedule.now() + schedule.wallOffset
     if (!hasJumped) noteAll(watchWrite(watch, requestId, wallNow))
+    if (!hasJumped) noteAll(outOfTurn(watch, ledger, requestId))
     noteAll(watchDeadline(watch, requestId, wallNow))
   }
 
@@ -148,6 +156,7 @@ export function createWorld({ machine, watch, chance, asides, schedule }: Ground
       const wrong = falseCertainty(standing, ledger.at(standing.requestId), api)
       if (wrong !== null) found.add(wrong)
     }
+    if (isOrdered) noteAll(watch.lineFaults())
   }
 
   async function enqueue(): Promise<void> {
@@ -162,10 +171,13 @@ export function createWorld({ machine, watch, chance, asides, schedule }: Ground
     const isPoison = again === null && chance.is(0.06)
     const fate = isPoison ? { fate: `kill ${chance.pick(['before', 'after'])}` } : {}
     const payload = again?.payload ?? { hash, ...fate }
-    const priority = chance.below(3)
-    const made = await operator.enqueue({ target: kind, payload, logicalHash: hash, priority, expiresAt: deadline() })
-    if (!ledger.has(made.requestId)) ledger.add({ kind, hash, payload, isPoison, requestId: made.requestId })
-    const what = `${hash} (${kind}${isPoison ? ', poison' : ''})`
+    const orderingKey = isOrdered ? lines.pick(['a', 'a', 'b', null]) : null
+    const order = { target: kind, payload, logicalHash: hash, orderingKey: orderingKey ?? undefined }
+    const made = await operator.enqueue({ ...order, priority: chance.below(3), expiresAt: deadline() })
+    if (!ledger.has(made.requestId)) {
+      ledger.add({ kind, hash, payload, orderingKey, isPoison, requestId: made.requestId })
+    }
+    const what = `${hash} (${kind}${isPoison ? ', poison' : ''}${orderingKey === null ? '' : `, key ${orderingKey}`})`
     schedule.note(`enqueues ${what}: ${made.deduplicated ? 'there already' : ledger.at(made.requestId).name}`)
   }
 
@@ -245,7 +257,9 @@ export function createWorld({ machine, watch, chance, asides, schedule }: Ground
       one.isGone ||= !(isAlone && isKeyed && generations.get(one) === 1)
     }
     for (const one of ledger.all.filter(({ isGone }) => !isGone).reverse()) {
-      const { requestId } = await operator.enqueue({ target: one.kind, payload: one.payload, logicalHash: one.hash })
+      const { kind, payload, hash, orderingKey } = one
+      const order = { target: kind, payload, logicalHash: hash, orderingKey: orderingKey ?? undefined }
+      const { requestId } = await operator.enqueue(order)
       ledger.move(one, requestId)
       schedule.note(`enqueues ${one.name} again`)
     }

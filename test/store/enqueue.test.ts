@@ -74,7 +74,14 @@ test('ids of deleted requests are never used again', async () => {
 test('a conflict rolls a whole batch back when it is told to stop there', async () => {
   const { enqueue, store, clock } = await openWorld()
   await enqueue({ n: 1 }, hashRequest({ target: 'keyed', payload: { n: 1 }, given: 'x' }))
-  const base = { target: 'keyed', priority: 0, dueAt: null, dedupe: 'always', expiresAt: null } as const
+  const base = {
+    target: 'keyed',
+    priority: 0,
+    dueAt: null,
+    orderingKey: null,
+    dedupe: 'always',
+    expiresAt: null,
+  } as const
   const batch = [
     { ...base, payload: '{"n":9}', ...hashRequest({ target: 'keyed', payload: { n: 9 } }) },
     { ...base, payload: '{"n":2}', ...hashRequest({ target: 'keyed', payload: { n: 2 }, given: 'x' }) },

@@ -15,7 +15,14 @@ import { tempDir } from '../support/temp-dir.ts'
 
 function requestOf(n: number, given?: string): NewRequest {
   const hashes = hashRequest({ target: 'keyed', payload: { n }, given })
-  const base = { target: 'keyed', priority: 0, dueAt: null, dedupe: 'always', expiresAt: null } as const
+  const base = {
+    target: 'keyed',
+    priority: 0,
+    dueAt: null,
+    orderingKey: null,
+    dedupe: 'always',
+    expiresAt: null,
+  } as const
   return { ...base, payload: JSON.stringify({ n }), ...hashes }
 }
 

@@ -64,8 +64,8 @@ test('without the option it leaves, and the happy path is two statements as ever
   const id = await submit(world, { n: 4 })
   expect(world.kept()).toEqual([])
   expect(await world.store.get(id)).toMatchObject({ state: 'submitted', payload: null })
-  expect(statementsOf(KEYED)).toEqual(['submitIfInvoking', 'deleteUnlessLive'])
-  expect(statementsOf(KEEPING)).toEqual(['submitIfInvoking', 'keepPayload', 'deleteUnlessLive'])
+  expect(statementsOf(KEYED)).toEqual(['submitIfInvoking', 'deleteIfPlain'])
+  expect(statementsOf(KEEPING)).toEqual(['submitIfInvoking', 'keepPayload', 'deleteIfPlain'])
 })
 
 /** What the settlement of a first, accepted attempt asks of the store. */

@@ -69,9 +69,14 @@ function writeRow(db: Database.Database, id: number, state: string): void {
   db.prepare(`INSERT INTO events (request_id, at, kind, actor) VALUES (?, 5, 'note', 'test')`).run(id)
 }
 
+/** What later versions added to a row is empty. */
+const ADDED: Record<string, Record<string, unknown>> = { requests: { ordering_key: null } }
+
 function contents(path: string): Record<string, unknown[]> {
   const db = new Database(path)
-  const rows = Object.fromEntries(TABLES.map((table) => [table, db.prepare(`SELECT * FROM ${table}`).all()]))
+  const rowsOf = (table: string) =>
+    (db.prepare(`SELECT * FROM ${table}`).all() as object[]).map((row) => ({ ...ADDED[table], ...row }))
+  const rows = Object.fromEntries(TABLES.map((table) => [table, rowsOf(table)]))
   db.close()
   return rows
 }
@@ -116,6 +121,16 @@ test('and its work goes on: calls, dedupe, doubt and purge', async () => {
   expect(report.byState).toEqual(Object.fromEntries(ENDED_STATES.map((state) => [state, 1])))
   expect(report.kept).toEqual({ inDoubt: 5 })
   expect(await world.enqueue({ id: STATES.indexOf('submitted') + 1 })).toMatchObject({ kind: 'inserted' })
+  await world.store.close()
+})
+
+test('an ordering key begins with the first request that has one: those from before wait for nobody', async () => {
+  const world = await openWorld({ path: writeVersion1() })
+  for (const n of ['new', 'newer']) await world.enqueue({ n }, { orderingKey: 'a' })
+  const claimed = (await world.turn({ slots: 9 })).calls.map(({ requestId }) => requestId)
+  expect(claimed).toEqual([1, 50, 52])
+  expect((await world.store.get(53))?.blockedBy).toMatchObject({ requestId: 52 })
+  expect((await world.store.get(3))?.orderingKey).toBeNull()
   await world.store.close()
 })
 

@@ -143,8 +143,9 @@ test('a store of an older schema begins its record with its first claim', async 
   await world.store.close()
   const { default: Database } = await import('better-sqlite3')
   const db = new Database(world.path)
-  db.exec(`DROP VIEW request_overview; CREATE VIEW request_overview AS SELECT 1;
-    DROP INDEX ready_aged; DROP TABLE expiries; DROP TABLE rankings;
+  db.exec('DROP VIEW request_overview; CREATE VIEW request_overview AS SELECT 1')
+  db.exec(`DROP TABLE ordering_heads; DROP TABLE ordering_followers; ALTER TABLE requests DROP COLUMN ordering_key`)
+  db.exec(`DROP INDEX ready_aged; DROP TABLE expiries; DROP TABLE rankings;
     ALTER TABLE requests DROP COLUMN expires_at; ALTER TABLE task_state DROP COLUMN expires_at`)
   db.exec('DROP TABLE buckets; DROP TABLE bucket_members; DROP TABLE timed_pauses; DROP TABLE breakers')
   db.exec(

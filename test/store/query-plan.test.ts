@@ -38,7 +38,7 @@ const HOT: Record<string, RegExp> = {
   nextTrackedAt: /task_state_tracked/,
   submitIfInvoking: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   renewIfHeld: /SEARCH task_state USING INTEGER PRIMARY KEY/,
-  deleteUnlessLive: /SEARCH requests USING INTEGER PRIMARY KEY/,
+  deleteIfPlain: /SEARCH requests USING INTEGER PRIMARY KEY/,
   deleteReadyThrough: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)</,
   claimable: /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH task_state USING INTEGER PRIMARY KEY/,
   findHash: /SEARCH logical_hashes USING PRIMARY KEY/,
@@ -49,6 +49,15 @@ const HOT: Record<string, RegExp> = {
   keptPastAge: /SEARCH kept_payloads USING COVERING INDEX kept_payloads_age \(target=\? AND settled_at<\?\)/,
   doubtRows:
     /^(?![\s\S]*SCAN task_state(?! USING INDEX))[\s\S]*task_state_invoking[\s\S]*task_state_unknown[\s\S]*task_state_attention/,
+  setDueAtUnlessOrdered: /^SEARCH requests USING INTEGER PRIMARY KEY/,
+  headOf: /^SEARCH ordering_heads USING PRIMARY KEY \(target=\? AND ordering_key=\?\)$/,
+  changeHead: /^SEARCH ordering_heads USING PRIMARY KEY \(target=\? AND ordering_key=\?\)$/,
+  deleteHead: /^SEARCH ordering_heads USING PRIMARY KEY \(target=\? AND ordering_key=\?\)$/,
+  firstFollower: /^SEARCH ordering_followers USING PRIMARY KEY \(target=\? AND ordering_key=\?\)$/,
+  deleteFollower: /^SEARCH ordering_followers USING PRIMARY KEY \(target=\? AND ordering_key=\? AND request_id=\?\)$/,
+  standAside: /^SEARCH ordering_followers USING PRIMARY KEY \(target=\? AND ordering_key=\? AND request_id=\?\)$/,
+  isBehind:
+    /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH ordering_followers USING PRIMARY KEY \(target=\? AND ordering_key=\? AND request_id=\?\)$/,
   overview: /^(?![\s\S]*SCAN)[\s\S]*INTEGER PRIMARY KEY/,
 }
 
@@ -64,7 +73,10 @@ test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async
       .map((row) => row.detail)
       .join('\n')
   expect(explain()).toMatch(plan)
-  for (let n = 0; n < 30; n++) await world.enqueue({ n }, { dueAt: n % 2 === 0 ? null : world.clock.now + 1000 })
+  for (let n = 0; n < 30; n++) {
+    const orderingKey = n % 5 === 0 ? null : `key-${n % 3}`
+    await world.enqueue({ n }, { orderingKey, dueAt: n % 2 === 0 ? null : world.clock.now + 1000 })
+  }
   await world.turn({ slots: 5 })
   db.exec('ANALYZE')
   expect(explain()).toMatch(plan)
@@ -81,8 +93,13 @@ test.each([
   'claimQueued',
   'submitIfInvoking',
   'saveIfVersion',
-  'deleteUnlessLive',
+  'deleteIfPlain',
   'deleteReadyThrough',
+  'setDueAtUnlessOrdered',
+  'becomeHead',
+  'follow',
+  'deleteHead',
+  'firstFollower',
 ] as const)('%s fills no temporary table, which costs more than what it writes', async (name) => {
   const world = await openWorld()
   const db = new Database(world.path)

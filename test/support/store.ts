@@ -28,6 +28,7 @@ export const KEYED: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
+  ordering: { onDead: 'block' },
   expiresAfterMs: null,
   agingMs: null,
 }
@@ -79,6 +80,7 @@ export async function openWorld(
         ...hashes,
         priority: 0,
         dueAt: null,
+        orderingKey: null,
         dedupe: 'always',
         expiresAt: null,
       }

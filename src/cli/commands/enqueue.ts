@@ -4,6 +4,7 @@ import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
+import type { RequestView } from '../../store/views.ts'
 import {
   type Deadline,
   deadline,
@@ -29,6 +30,7 @@ interface EnqueueOptions {
   readonly delay?: number
   readonly expiresAt?: Deadline
   readonly logicalHash?: string
+  readonly orderingKey?: string
   readonly onError?: 'stop' | 'skip'
 }
 
@@ -38,7 +40,7 @@ export function addEnqueue(program: Command): void {
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
     .argument(
       '[-]',
-      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "dedupe"?}',
+      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
     )
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
@@ -52,6 +54,7 @@ export function addEnqueue(program: Command): void {
       deadline,
     )
     .option('--logical-hash <text>', 'what makes two requests the same, instead of target and payload', nonEmpty)
+    .option('--ordering-key <key>', 'of its target, one of this key is called at a time, in order', nonEmpty)
     .addOption(new Option('--on-error <what>', 'at a bad line: stop (default), or skip it').choices(['stop', 'skip']))
     .addHelpText(
       'after',
@@ -93,6 +96,7 @@ const OF_ONE = {
   delay: '--delay',
   expiresAt: '--expires-at',
   logicalHash: '--logical-hash',
+  orderingKey: '--ordering-key',
 } as const
 
 function listed(names: readonly string[]): string {
@@ -100,7 +104,7 @@ function listed(names: readonly string[]): string {
 }
 
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
-  const { target = '', priority, runAt, delay, expiresAt, logicalHash } = options
+  const { target = '', priority, runAt, delay, expiresAt, logicalHash, orderingKey } = options
   const payload = asUsage('--payload', () => parsePayload(payloadText))
   if (runAt !== undefined && delay !== undefined)
     throw usage('--run-at and --delay both say when it is due: give one of them')
@@ -113,20 +117,33 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       delay,
       expiresAt: expiresAt === undefined ? undefined : expiryOf(expiresAt),
       logicalHash,
+      orderingKey,
     })
     if (isJson) {
       const view = await once.get(requestId)
-      printJson({ requestId, target, state, taskId, ...(view && { logicalHash: view.logicalHash }), deduplicated })
+      printJson({ requestId, target, state, taskId, ...(view && keysOf(view)), deduplicated })
     } else if (deduplicated) {
       print(
         escapeControls(
-          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added`,
+          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added${await keptKey(once, requestId, orderingKey)}`,
         ),
       )
     } else {
       print(`request ${requestId} is ${state} for ${target}`)
     }
   })
+}
+
+/** A request that was there already keeps the ordering key that it has, or none: whoever asked for another is told. */
+async function keptKey({ get }: Context['once'], requestId: number, asked: string | undefined): Promise<string> {
+  const { orderingKey = null } = asked === undefined ? {} : ((await get(requestId)) ?? {})
+  if (asked === undefined || orderingKey === asked) return ''
+  return orderingKey === null ? ', and it has no ordering key' : `, and its ordering key is ${orderingKey}`
+}
+
+/** Of its ordering key while it is owed. */
+function keysOf({ logicalHash, orderingKey }: RequestView) {
+  return { logicalHash, ...(orderingKey !== null && { orderingKey }) }
 }
 
 /** What is wrong with the command line itself is a usage error, whoever finds it. */

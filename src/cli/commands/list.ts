@@ -3,6 +3,7 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
+import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, requireSeen, withExistingStore } from '../context.ts'
 import { actionLines, flagOf, nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
@@ -11,6 +12,8 @@ interface ListOptions {
   readonly state?: RequestState
   readonly target?: string
   readonly reason?: string
+  readonly orderingKey?: string
+  readonly blocked?: true
   readonly limit?: number
 }
 
@@ -21,6 +24,8 @@ export function addList(program: Command): void {
     .option('--state <state>', `only these: ${REQUEST_STATES.join(', ')}`, oneOf(REQUEST_STATES))
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
+    .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
+    .option('--blocked', 'only those behind a request of their ordering key that is in doubt, held or dead')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
     .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
     .action((filter: ListOptions, command: Command) =>
@@ -40,6 +45,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
   const now = Date.now()
   const has = {
     doubt: views.some(({ inDoubtSince }) => inDoubtSince !== null),
+    key: views.some(({ orderingKey }) => orderingKey !== null),
     deadline: views.some(({ expiresAt }) => expiresAt !== null),
   }
   print(
@@ -55,6 +61,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
         ...(has.doubt ? ['in doubt'] : []),
         'due',
         ...(has.deadline ? ['expires'] : []),
+        ...(has.key ? ['ordering key', 'behind'] : []),
         'why',
       ],
       views.map((view) => row(view, now, has)),
@@ -65,7 +72,11 @@ function printViews(views: readonly RequestView[], context: Context): void {
   if (held.length > 0) printHeld(held, context)
 }
 
-function row(view: RequestView, now: number, has: { readonly doubt: boolean; readonly deadline: boolean }) {
+function row(
+  view: RequestView,
+  now: number,
+  has: { readonly doubt: boolean; readonly deadline: boolean; readonly key: boolean },
+) {
   const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, expiresAt, lastError } =
     view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
@@ -80,8 +91,13 @@ function row(view: RequestView, now: number, has: { readonly doubt: boolean; rea
     ...(has.doubt ? [relative(inDoubtSince, now)] : []),
     due,
     ...(has.deadline ? [relative(expiresAt, now)] : []),
+    ...(has.key ? keyCells(view) : []),
     shorten(lastError, 60),
   ]
+}
+
+function keyCells({ orderingKey, blockedBy }: RequestView) {
+  return [shorten(orderingKey, 40), blockedBy === null ? null : `${blockedBy.requestId}, ${headWords(blockedBy)}`]
 }
 
 /** What was held for one reason is mostly judged alike: the reason is said once, and then the words for each, or for all. */

@@ -5,11 +5,12 @@ import type { RequestStory } from '../../recovery/outlook.ts'
 import type { TimeLineEntry } from '../../store/time-line.ts'
 import type { RequestDetail } from '../../store/views.ts'
 import { example, requestId } from '../arguments.ts'
+import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, withExistingStore } from '../context.ts'
 import { evidenceWords } from '../evidence.ts'
 import { type NextAction, nextActions } from '../next-actions.ts'
 import { notFound } from '../operator-result.ts'
-import { type Cell, fields, instant, print, printJson, relative, shorten, table } from '../print.ts'
+import { type Cell, fields, instant, plural, print, printJson, relative, shorten, table } from '../print.ts'
 import { orphanTable } from './orphans.ts'
 
 export function addShow(program: Command): void {
@@ -70,9 +71,18 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['generation', detail.generation],
     ['created', at(detail.createdAt, now)],
     ['changed', at(detail.updatedAt, now)],
+    ['ordering key', detail.orderingKey],
+    ['place in line', lineWords(detail)],
     ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
     ['expires', at(expiresAt, now)],
   ]
+}
+
+function lineWords({ line, blockedBy }: RequestDetail): string | null {
+  if (line === null) return null
+  if (blockedBy !== null)
+    return `${line.place} of ${line.waiting + 1}, behind request ${blockedBy.requestId}, ${headWords(blockedBy)}`
+  return line.waiting === 0 ? 'first, and the only one' : `first; ${plural(line.waiting, 'other')} waiting`
 }
 
 function whyWords({ reason, lastError }: RequestDetail): string | null {
@@ -186,15 +196,22 @@ const STEPS: Readonly<Record<Exclude<RequestStory['outlook']['step'], 'none'>, s
   cancel: 'canceled at the API',
   ask: 'asked about',
   resume: 'waits until its target is resumed',
+  turn: 'waits for its turn',
   word: 'waits for your word',
 }
 
 /** Those of its state, and those that its target and its orphans ask for. */
 function allActions(story: RequestStory): readonly NextAction[] {
-  const { outlook, target, orphans } = story
+  const { outlook, target, orphans, blockedBy } = story
   const resume = { words: `resume ${quoted(target)}`, when: 'the reason for the pause is gone' }
   const look = { words: 'orphans', when: 'adopt one of its orphans, or dismiss them' }
-  return [...(outlook.step === 'resume' ? [resume] : []), ...nextActions(story), ...(orphans.length > 0 ? [look] : [])]
+  const ahead = { words: `show ${blockedBy?.requestId}`, when: 'the request of its ordering key that goes first' }
+  return [
+    ...(outlook.step === 'resume' ? [resume] : []),
+    ...(blockedBy === null ? [] : [ahead]),
+    ...nextActions(story),
+    ...(orphans.length > 0 ? [look] : []),
+  ]
 }
 
 function commandsOf(story: RequestStory, { next }: Context): string {

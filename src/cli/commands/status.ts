@@ -6,6 +6,7 @@ import type { StoreOrigin } from '../../store/origin.ts'
 import type { StoreStatus, TargetStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
+import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, table } from '../print.ts'
 import { breakerLines, lasting, waitLines, waitRemark } from '../waits.ts'
@@ -18,7 +19,7 @@ export function addStatus(program: Command): void {
     .action((_options: object, command: Command) =>
       withExistingStore(command, async (context) => {
         const [status, origin] = [await context.once.status(), await context.once.origin()]
-        if (context.isJson) printJson({ ...toJson(status, context.config), origin: origin.kind })
+        if (context.isJson) printJson({ ...toJson(status, context), origin: origin.kind })
         else {
           printStatus(status, context)
           print(...originLines(origin, context))
@@ -33,6 +34,7 @@ const NOTHING: TargetStatus = {
   pausedAt: null,
   pausedBy: null,
   pauseReason: null,
+  blocked: 0,
   expired: 0,
   oldestReady: [],
   waits: [],
@@ -54,12 +56,15 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
   return { ...known, ...Object.fromEntries(seen) }
 }
 
-function toJson(status: StoreStatus, config: Config): object {
-  const { states, expired, oldestReady, oldestUnknown } = status
-  const { held, dead, unroutable } = attentionOf(status, targetNames(config), null)
-  const { orphans } = status
-  const targets = allTargets(status, config)
-  return { states, targets, oldestReady, oldestUnknown, held, dead, expired, unroutable, orphans }
+function toJson(status: StoreStatus, { config, next }: Context): object {
+  const { states, expired, oldestReady, oldestUnknown, orphans } = status
+  const { held, dead, unroutable, blocked } = attentionOf(status, targetNames(config), null)
+  const needs = { held, dead, expired, unroutable, orphans, blocked }
+  const blockedKeys = status.blockedKeys.map(({ head, ...key }) => {
+    const { requestId, state, reason } = head
+    return { ...key, head: { requestId, state, reason }, next: actionsOfHead(head).map(({ words }) => next(words)) }
+  })
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, blockedKeys }
 }
 
 function printStatus(status: StoreStatus, { config, next }: Context): void {
@@ -82,6 +87,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
+  print(...blockedKeyLines(status, next))
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 

@@ -16,13 +16,15 @@ import { replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
 import type { Closed, Lanes } from './lanes.ts'
+import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, askedSoFar, deleteRequest, readTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
 
-/** A paused target wakes its rows when it is resumed; until then they are only looked up. */
-const PAUSED_CHECK_MS = 60_000
+/** A paused target wakes its rows when it is resumed, and a turn whose it is; until then they are only looked up. */
+const CLOSED_CHECK_MS = 60_000
+const NOT_ITS_TURN = { why: 'ordering', until: null } as const
 
 export interface Reconciled {
   readonly row: SettledRow
@@ -42,7 +44,7 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
   const clock = { wall: word.now, latest: turn.steadyAt, highWaterAt: turn.highWaterAt }
   const decision = decideReconciliation(row, verdict, { now: word.now, policy, random: input.random, clock })
   if (decision.kind === 'transition') return { row: write(turn, row, decision, verdict.kind), call: null }
-  const closed = lanes.take(target, requestId)
+  const closed = waitsForTurn(sql, requestId) ? NOT_ITS_TURN : lanes.take(target, requestId)
   // Nothing is written: the worker offers the verdict again, before anything new is claimed.
   if (closed?.why === 'limited')
     return { row: { ...fenced(row, reconciliation, verdict.kind), reason: 'limited' }, call: null }
@@ -57,8 +59,13 @@ export function reconcile(turn: Turn, lanes: Lanes, reconciliation: Reconciliati
 }
 
 /** Where it can be looked up, that goes on meanwhile; the deadline holds in a pause too. */
-function closedUntil({ word, input }: Turn, row: TaskState, policy: TargetPolicy, { until }: Closed): number {
-  const soon = word.now + PAUSED_CHECK_MS
+function closedUntil(
+  { word, input }: Turn,
+  row: TaskState,
+  policy: TargetPolicy,
+  { until }: Pick<Closed, 'until'>,
+): number {
+  const soon = word.now + CLOSED_CHECK_MS
   if (until === null) return soon
   const at = word.now + spreadMs(until - word.now, input.random())
   return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
@@ -82,7 +89,7 @@ function adoptPlainly(
   const { changes } = sql.adoptIfUnknown.run(taskId, word.now, nextCheckAt, kept, word.now, requestId, version)
   invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   if (policy.keepPayloadMs !== null) sql.keepPayload.run(word.now, requestId)
-  deleteRequest(sql, requestId)
+  deleteRequest(sql, requestId, word.now)
   sql.deleteOrphanOf.run(requestId, taskId)
   const detail = JSON.stringify({ taskId, evidence, asked: askedSoFar({ backoffStep, updatedAt, reason }) })
   sql.insertEvent.run(

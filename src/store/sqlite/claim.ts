@@ -9,6 +9,7 @@ import { dead, expired, isExpired, type Transition } from '../../core/settlement
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Head, Lanes } from './lanes.ts'
+import { leaveLineIfOrdered } from './ordering.ts'
 import { freeze, fromTaskState, type TaskStateRow, thaw } from './rows.ts'
 import { applyTransition, askedSoFar, currentTaskState } from './transitions.ts'
 import { descriptionOf, type Turn } from './turn-context.ts'
@@ -56,7 +57,15 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   // What ended without a call has left the queue by itself.
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
-  return { calls, dead, more: head !== null }
+  const isPassedOn = passOnTurns(turn, dead)
+  return { calls, dead, more: head !== null || isPassedOn }
+}
+
+/** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */
+function passOnTurns({ sql, input, word }: Turn, dead: readonly SettledRow[]): boolean {
+  const leaving = dead.filter(({ target }) => input.policyOf(target)?.ordering.onDead === 'continue')
+  for (const { requestId } of leaving) leaveLineIfOrdered(sql, requestId, word.now)
+  return leaving.length > 0
 }
 
 function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
@@ -80,7 +89,8 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   ] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
   // Those that the sweep has not come to.
-  if (isExpired({ expiresAt }, word.now)) return endUncalled(turn, requestId, (known) => expired(known, known.evidence))
+  if (isExpired({ expiresAt }, word.now))
+    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, 'block'))
   const request = { requestId, target, payload, logicalHash, priority, generation }
   const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
@@ -129,7 +139,7 @@ function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | nul
 /** The payload does not fit the description: dead at once, surely without a call. */
 function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
-  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts))
+  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, 'block'))
 }
 
 /** What is queued ends as `decide` says: it is not called, and what it was called before surely had no effect. */

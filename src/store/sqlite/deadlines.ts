@@ -20,6 +20,7 @@ export function endOverdue(turn: Turn, { nextExpiryAt }: QueueFacts): Overdue {
   const { sql, word } = turn
   if (nextExpiryAt === null || nextExpiryAt > word.now) return NONE
   const over = sql.expiredRequests.all(word.now, DEADLINES_A_TURN) as number[]
-  const ended = over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence)))
+  const onDeadOf = (target: string) => turn.input.policyOf(target)?.ordering.onDead ?? 'block'
+  const ended = over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence, onDeadOf(row.target))))
   return { ended, isMore: over.length === DEADLINES_A_TURN }
 }

@@ -2,6 +2,7 @@
 import { invariant } from '../../core/errors.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import type { EnqueueResult, NewRequest } from '../store.ts'
+import { joinLine } from './ordering.ts'
 import { storedHash } from './rows.ts'
 import type { EnqueueStatements } from './statements.ts'
 
@@ -54,8 +55,11 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
     }
     sql.setRequestGeneration.run(generation, requestId)
   }
-  const { target, priority } = request
-  if (dueAt <= now) sql.insertReady.run(target, dueAt, priority, target, priority, dueAt, requestId)
+  const { target, priority, orderingKey } = request
+  const hasTurn = orderingKey === null || joinLine(sql, { requestId, target, orderingKey }, dueAt, now)
+  if (!hasTurn) {
+    // It stands in line, and in no queue.
+  } else if (dueAt <= now) sql.insertReady.run(target, dueAt, priority, target, priority, dueAt, requestId)
   else sql.insertWaiting.run(dueAt, requestId, target, -priority)
   if (expiresAt !== null) sql.insertExpiry.run(expiresAt, requestId)
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
@@ -73,6 +77,7 @@ function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: numbe
     now,
     request.payload,
     request.expiresAt,
+    request.orderingKey,
   )
   invariant(changes === 1, 'a trigger kept a request from being inserted')
   return Number(lastInsertRowid)

@@ -9,6 +9,7 @@ import { PLAIN_CHECKS } from './migrations/0004-plain-checks.ts'
 import { SHARED_LIMITS } from './migrations/0005-shared-limits.ts'
 import { BREAKERS } from './migrations/0006-breakers.ts'
 import { SCHEDULING } from './migrations/0007-scheduling.ts'
+import { ORDERING_KEYS } from './migrations/0008-ordering-keys.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
 const MIGRATIONS: readonly string[] = [
@@ -19,6 +20,7 @@ const MIGRATIONS: readonly string[] = [
   SHARED_LIMITS,
   BREAKERS,
   SCHEDULING,
+  ORDERING_KEYS,
 ]
 export const SCHEMA_VERSION = MIGRATIONS.length
 

@@ -194,7 +194,8 @@ function resolveToQueue(
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
   if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
-  if (!accepting && isExpired(row, word.now)) return { ...expired(row, row.evidence), orphan, event }
+  if (!accepting && isExpired(row, word.now))
+    return { ...expired(row, row.evidence, policy.ordering.onDead), orphan, event }
   const deadline = accepting ? deadlineOf(row, resolution, word.now) : { expiresAt: row.expiresAt }
   if ('refused' in deadline) return deadline
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.

@@ -3,6 +3,8 @@
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EndedState } from '../../core/task-state.ts'
 import type { KeptReason, PurgeBatch, PurgeScope, PurgeWord } from '../upkeep.ts'
+import { leaveLine } from './ordering.ts'
+import { leaveQueue } from './queue.ts'
 import { logicalHashOf, type StoredHash } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -56,7 +58,7 @@ export function purgeSlice(
   const purged: PurgedRow[] = []
   const seen = untilSpent(slice.rows, (row) => {
     if (row.is_purgeable === 0) return 0
-    const gone = purgeOne(sql, row.request_id, scope)
+    const gone = purgeOne(sql, row.request_id, scope, word.now)
     if (gone !== null) purged.push(gone)
     return gone?.bytes ?? 0
   })
@@ -75,8 +77,15 @@ interface PurgedRow {
   readonly bytes: number
 }
 
+interface PurgedRequest {
+  readonly due_at: number
+  readonly priority: number
+  readonly ordering_key: string | null
+  readonly bytes: number
+}
+
 /** @returns null where the row is not as it was read: it is somebody else's now. */
-function purgeOne(sql: Statements, requestId: number, scope: PurgeScope): PurgedRow | null {
+function purgeOne(sql: Statements, requestId: number, scope: PurgeScope, now: number): PurgedRow | null {
   const row = sql.purgeIfEnded.get({ ...parametersOf(scope), id: requestId }) as
     | {
         state: EndedState
@@ -88,11 +97,11 @@ function purgeOne(sql: Statements, requestId: number, scope: PurgeScope): Purged
       }
     | undefined
   if (row === undefined) return null
-  const request = sql.purgeRequest.get(requestId) as { due_at: number; priority: number; bytes: number } | undefined
+  const request = sql.purgeRequest.get(requestId) as PurgedRequest | undefined
   if (request !== undefined) {
-    const { due_at: dueAt, priority } = request
-    sql.deleteReady.run({ target: row.target, dueAt, priority, id: requestId })
-    sql.deleteWaiting.run(dueAt, requestId)
+    const { priority, due_at: dueAt, ordering_key: orderingKey } = request
+    leaveQueue(sql, { requestId, target: row.target, priority }, dueAt)
+    if (orderingKey !== null) leaveLine(sql, { requestId, target: row.target, orderingKey }, now)
   }
   sql.purgeEvents.run(requestId)
   const keptBytes = (sql.purgeKeptPayload.get(requestId) as number | undefined) ?? 0

@@ -6,9 +6,11 @@ import type { RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
 import { timeLineOf } from '../time-line.ts'
 import type {
+  BlockedBy,
+  BlockedKey,
   EventView,
   OrphanView,
-  RequestFilter,
+  PlaceInLine,
   RequestView,
   SeenRequest,
   StoredRequest,
@@ -18,15 +20,13 @@ import type {
   TimedPause,
 } from '../views.ts'
 import { readBreakers } from './breakers.ts'
-import type { Connection } from './connection.ts'
 import { oldestOf, oldestWaits } from './oldest-ready.ts'
 import type { TimedPauseRow } from './permits.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
-import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
 import type { Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
 
-interface OverviewRow {
+export interface OverviewRow {
   request_id: number
   target: string
   state: RequestState
@@ -47,6 +47,8 @@ interface OverviewRow {
   has_older_answer: number
   reason: string | null
   evidence: string | null
+  ordering_key: string | null
+  blocked_by: number | null
 }
 
 /** What a turn asks of the queue before it begins. */
@@ -85,14 +87,14 @@ export function readFacts(
 
 export function requestView(sql: Statements, requestId: number): RequestView | null {
   const row = sql.overview.get({ id: requestId }) as OverviewRow | undefined
-  return row === undefined ? null : toView(row)
+  return row === undefined ? null : toView(sql, row)
 }
 
 export function requestViews(sql: Statements, requestIds: readonly number[]): RequestView[] {
-  return (sql.overviews.all({ ids: JSON.stringify(requestIds) }) as OverviewRow[]).map(toView)
+  return (sql.overviews.all({ ids: JSON.stringify(requestIds) }) as OverviewRow[]).map((row) => toView(sql, row))
 }
 
-function toView(row: OverviewRow): RequestView {
+export function toView(sql: Statements, row: OverviewRow): RequestView {
   const evidence = row.evidence === null ? null : (JSON.parse(row.evidence) as Evidence)
   const { state } = row
   // What an earlier call came to says nothing of the one that runs now.
@@ -117,7 +119,14 @@ function toView(row: OverviewRow): RequestView {
     reason,
     lastError: reason === null ? null : describe(reason, evidence),
     resolutions: resolutionsOf(row, reason),
+    orderingKey: row.ordering_key,
+    blockedBy: row.blocked_by === null ? null : blockedBy(sql, row.blocked_by),
   }
+}
+
+function blockedBy(sql: Statements, headId: number): BlockedBy {
+  const { state, reason } = sql.overview.get({ id: headId }) as OverviewRow
+  return { requestId: headId, state, reason: state === 'invoking' ? null : reason }
 }
 
 function resolutionsOf(row: OverviewRow, reason: string | null): readonly ResolutionKind[] {
@@ -169,6 +178,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
       paused === undefined ? null : { at: paused.paused_at ?? 0, by: paused.paused_by, reason: paused.pause_reason },
     waits: (sql.timedPausesOf.all({ target: view.target }) as TimedPauseRow[]).map(toTimedPause),
     orphans: (sql.orphansOf.all(requestId) as OrphanRow[]).map(toOrphan),
+    line: placeInLine(sql, view),
   }
 }
 
@@ -225,46 +235,6 @@ export function toOrphan(row: OrphanRow): OrphanView {
 }
 
 export type QueuedRow = SeenRequest & { readonly state: 'ready' | 'scheduled' }
-
-/** Each source is read in request id order from its own index or table, never both tables whole. */
-const SOURCES = {
-  ready: 'ready JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
-  scheduled:
-    'waiting JOIN requests USING (request_id) LEFT JOIN task_state ON task_state.request_id = requests.request_id',
-  other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
-  all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT +:bound)
-      UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT +:bound)) AS ids
-    LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
-}
-
-/** States that an index keeps in the order of ids. */
-const ATTENTION = ['unknown', 'held', 'dead', 'canceled']
-
-export function listRequests(db: Connection, filter: RequestFilter): RequestView[] {
-  const queued = filter.state === 'ready' || filter.state === 'scheduled'
-  // Only what was called or decided has a reason.
-  const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
-  const source = queued ? SOURCES[filter.state as 'ready' | 'scheduled'] : isStored ? SOURCES.other : SOURCES.all
-  const id = isStored ? 'task_state.request_id' : 'COALESCE(requests.request_id, task_state.request_id)'
-  const where = [`${id} > :after`]
-  if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
-  if (ATTENTION.includes(filter.state ?? '')) where.push(NEEDS_ATTENTION)
-  if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
-  if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
-  // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
-  const bound = filter.target === undefined ? filter.limit : -1
-  const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${id} LIMIT +:limit`
-  const parameters = {
-    after: filter.afterId ?? 0,
-    state: filter.state,
-    target: filter.target,
-    reason: filter.reason,
-    limit: filter.limit,
-    bound,
-  }
-  return (db.prepare(text).all(parameters) as OverviewRow[]).map(toView)
-}
-
 const COUNTED_AT_ONCE = 50_000
 const UNSEEN: TargetStatus = {
   states: {},
@@ -278,6 +248,7 @@ const UNSEEN: TargetStatus = {
   breaker: null,
   parked: 0,
   parkedUntil: null,
+  blocked: 0,
 }
 
 export function storeStatus(sql: Statements): StoreStatus {
@@ -300,8 +271,11 @@ export function storeStatus(sql: Statements): StoreStatus {
       Object.assign(of(target), { parked: parked + rows, parkedUntil: Math.min(parkedUntil ?? due_at, due_at) })
     }
   }
-  count((sql.countReady.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'ready' })))
-  count((sql.countWaiting.all() as { target: string; rows: number }[]).map((row) => ({ ...row, state: 'scheduled' })))
+  for (const ready of [sql.countReady, sql.countReadyBehind])
+    count((ready.all() as TargetRows[]).map((row) => ({ ...row, state: 'ready' })))
+  for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
+    count((scheduled.all() as TargetRows[]).map((row) => ({ ...row, state: 'scheduled' })))
+  for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
   for (const row of sql.targetRows.all() as TargetRow[]) {
     Object.assign(of(row.target), {
       paused: row.paused_at !== null,
@@ -336,7 +310,13 @@ export function storeStatus(sql: Statements): StoreStatus {
     oldestReady: oldestOf(waits),
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
+    blockedKeys: longestBlocked(sql),
   }
+}
+
+interface TargetRows {
+  target: string
+  rows: number
 }
 
 interface ParkedRow {
@@ -354,4 +334,28 @@ interface TargetRow {
   paused_at: number | null
   paused_by: string | null
   pause_reason: string | null
+}
+
+const SHOWN_KEYS = 10
+
+function longestBlocked(sql: Statements): BlockedKey[] {
+  const rows = sql.longestBlocked.all(SHOWN_KEYS) as {
+    target: string
+    ordering_key: string
+    request_id: number
+    followers: number
+    since: number
+  }[]
+  return rows.flatMap(({ target, ordering_key: orderingKey, request_id: headId, followers, since }) => {
+    const head = requestView(sql, headId)
+    return head === null ? [] : [{ target, orderingKey, since, followers, head }]
+  })
+}
+
+function placeInLine(sql: Statements, { requestId, target, orderingKey, blockedBy }: RequestView): PlaceInLine | null {
+  if (orderingKey === null) return null
+  const waiting = sql.countFollowers.get(target, orderingKey) as number
+  const before = blockedBy === null ? 0 : 1 + (sql.countBefore.get(target, orderingKey, requestId) as number)
+  const isInLine = blockedBy !== null || sql.headOf.get(target, orderingKey) === requestId
+  return isInLine ? { place: before + 1, waiting } : null
 }

@@ -90,7 +90,7 @@ function settlePlainly(turn: Turn, result: AttemptResult): boolean {
   )
   if (changes === 0) return false
   if (policy.keepPayloadMs !== null) turn.sql.keepPayload.run(now, result.requestId)
-  deleteRequest(turn.sql, result.requestId)
+  deleteRequest(turn.sql, result.requestId, now)
   return true
 }
 

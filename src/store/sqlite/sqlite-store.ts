@@ -13,6 +13,7 @@ import { enqueueAll, isRefusalRollback } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
 import { doubtSlice } from './forgotten.ts'
 import { createGroupCommit, GROUP_ROWS, type Part } from './group-commit.ts'
+import { listRequests } from './lists.ts'
 import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, reprioritize, resolve, retry, sayToEach } from './operator.ts'
@@ -20,7 +21,6 @@ import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import {
   type EventRow,
-  listRequests,
   type QueuedRow,
   readFacts,
   requestDetail,
@@ -248,7 +248,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         sql.releaseChecks.run(now, ownerOf(worker))
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
-    list: (filter) => read(() => listRequests(db, filter)),
+    list: (filter) => read(() => listRequests(db, sql, filter)),
     queued: ({ state = null, target = null, reason = null }, after, limit) =>
       read(() => sql.queuedAfter.all({ state, target, reason, after, limit }) as QueuedRow[]),
     viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
@@ -290,9 +290,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))
       const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)
-      return isIdle
-        ? previewSlice(slice, afterId)
-        : tidy('purge', () => purgeSlice(sql, slice, afterId, scope, word), GROUP_ROWS)
+      if (isIdle) return previewSlice(slice, afterId)
+      // A dead request may have kept others of its ordering key waiting.
+      const commit = slice.rows.some(({ state }) => state === 'dead') ? change : tidy
+      return commit('purge', () => purgeSlice(sql, slice, afterId, scope, word), GROUP_ROWS)
     },
     dropKeptPayloads: (target, before, { dryRun }) =>
       dryRun

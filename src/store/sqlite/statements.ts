@@ -4,12 +4,13 @@ import type Database from 'better-sqlite3'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import { thaw } from './rows.ts'
 import { LIMIT_SQL } from './sql/limits.ts'
+import { ORDERING_SQL } from './sql/ordering.ts'
 import { QUEUE_SQL } from './sql/queue.ts'
 import { TURN_SQL } from './sql/turn.ts'
 import { UPKEEP_SQL } from './sql/upkeep.ts'
 import { VIEW_SQL } from './sql/views.ts'
 
-export const SQL = { ...QUEUE_SQL, ...LIMIT_SQL, ...TURN_SQL, ...UPKEEP_SQL, ...VIEW_SQL } as const
+export const SQL = { ...QUEUE_SQL, ...LIMIT_SQL, ...TURN_SQL, ...UPKEEP_SQL, ...VIEW_SQL, ...ORDERING_SQL } as const
 
 export type Statements = { readonly [Name in keyof typeof SQL]: Database.Statement }
 
@@ -36,6 +37,8 @@ export const ENQUEUE_STATEMENTS = [
   'setRequestGeneration',
   'insertReady',
   'insertWaiting',
+  'becomeHead',
+  'follow',
   'insertExpiry',
   'overview',
 ] as const

@@ -6,6 +6,8 @@ import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
+import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
+import { enterQueue, leaveQueue } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -42,7 +44,9 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (to === 'queued') queue(sql, next, transition.dueAt ?? word.now, word.now)
   if (to === 'canceled') sql.freeHashIfOwned.run(ledgerHashOf(row.target, row.logicalHash), row.requestId)
   if (transition.keepPayload) sql.keepPayload.run(word.now, row.requestId)
-  if (isOver) deleteRequest(sql, row.requestId)
+  if (isOver) deleteRequest(sql, row.requestId, word.now)
+  else if (row.state !== to && (to === 'canceled' || (to === 'dead' && !transition.keepsPlace)))
+    leaveLineIfOrdered(sql, row.requestId, word.now)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
@@ -52,11 +56,13 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
 }
 
 /** Work is owed no more. A `live` hash is free from here on; its generation counter stays. */
-export function deleteRequest(sql: Statements, requestId: number): void {
-  if (sql.deleteUnlessLive.run(requestId).changes > 0) return
-  const live = sql.deleteLive.get(requestId) as { logical_hash: StoredHash; target: string } | undefined
-  if (live !== undefined)
-    sql.freeHashIfOwned.run(ledgerHashOf(live.target, logicalHashOf(live.logical_hash)), requestId)
+export function deleteRequest(sql: Statements, requestId: number, now: number): void {
+  if (sql.deleteIfPlain.run(requestId).changes > 0) return
+  const gone = sql.deleteTelling.get(requestId) as Omit<RequestRow, 'request_id'> | undefined
+  if (gone === undefined) return
+  const { target, dedupe, ordering_key: orderingKey } = gone
+  if (dedupe === 'live') sql.freeHashIfOwned.run(ledgerHashOf(target, logicalHashOf(gone.logical_hash)), requestId)
+  if (orderingKey !== null) leaveLine(sql, { requestId, target, orderingKey }, now)
 }
 
 /** A row that was never claimed has no `task_state` yet: version 0 stands for it, and its first transition writes it. */
@@ -78,6 +84,7 @@ export interface RequestRow {
   created_at: number
   payload: string
   expires_at: number | null
+  ordering_key: string | null
 }
 
 export function toClaimable(request: RequestRow): Claimable {
@@ -130,20 +137,22 @@ function blankTaskState(request: RequestRow, now: number): TaskState {
   }
 }
 
-/** Ready when due, else waiting: future rows stay out of the claim's way. By the priority that its request has by now. */
 function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: number, now: number): void {
-  sql.setDueAt.run(dueAt, requestId)
-  if (dueAt <= now) sql.insertReadyOf.run(requestId)
-  else sql.insertWaitingOf.run(requestId)
   if (expiresAt !== null) sql.insertExpiry.run(expiresAt, requestId)
+  if (sql.setDueAtUnlessOrdered.run(dueAt, requestId).changes === 0) {
+    sql.setDueAt.run(dueAt, requestId)
+    const ordered = orderedOf(sql, requestId)
+    if (ordered !== null && !rejoinLine(sql, ordered, dueAt, now)) return
+  }
+  enterQueue(sql, requestId, dueAt, now)
 }
 
 function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
   const request = sql.request.get(requestId) as RequestRow | undefined
   if (request === undefined) return
-  const { due_at: dueAt, priority } = request
-  sql.deleteReady.run({ target, dueAt, priority, id: requestId })
-  sql.deleteWaiting.run(dueAt, requestId)
+  const { due_at: dueAt, priority, ordering_key: orderingKey } = request
+  leaveQueue(sql, { requestId, target, priority }, dueAt)
+  if (orderingKey !== null) sql.standAside.run(target, orderingKey, requestId)
   if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
 }
 

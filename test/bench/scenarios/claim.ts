@@ -22,6 +22,8 @@ const TURNS = { quick: 50, full: 100, huge: 100 }
 const TURNS_AT_ONCE = 25
 const SMALL = 10_000
 const FLAT = { atMost: 1.5 }
+/** Each settlement passes a turn on as well. */
+const ORDERED = { atMost: 2.5 }
 const P99_MS = { atMost: 25 }
 
 export const claim: Scenario = {
@@ -41,6 +43,7 @@ export const claim: Scenario = {
 
 function settingsOf({ size }: Bench): readonly Setting[] {
   const many = size === 'quick' ? 100_000 : 1_000_000
+  const keys = size === 'quick' ? 10_000 : 100_000
   const leased = size === 'quick' ? 5000 : 50_000
   const plain = { future: 0, priorities: 1, leased: 0 }
   const [thousand, big, later] = ['1,000', named(many), `${named(many)} future`]
@@ -54,6 +57,7 @@ function settingsOf({ size }: Bench): readonly Setting[] {
     { name: `${big} + ${later}, 3 priorities`, ...full, priorities: 3 },
     { name: `${big} + ${later}, 1,000 priorities`, ...full, priorities: 1000 },
     { name: `${big} + ${later}, ${named(leased)} leased`, ...full, leased },
+    { name: `${big} of ${named(keys)} ordering keys`, ...plain, ready: many, keys, aim: ORDERED },
   ]
   if (size !== 'quick') settings.splice(1, 0, { name: '100,000', ...plain, ready: 100_000 })
   if (size === 'huge') settings.push({ name: `10,000,000 + ${later}`, ...full, ready: 10_000_000, aim: FLAT })

@@ -27,8 +27,8 @@ export const QUEUE_SQL = {
 
   // enqueue
   insertRequest: row(
-    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, expires_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, expires_at, ordering_key)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   // One insert-on-conflict decides whose a new hash is. Changes nothing where the ledger has it: then `claimFreeHash`.
   insertHash: row(
@@ -82,6 +82,8 @@ export const QUEUE_SQL = {
   setExpiresAt: row('UPDATE requests SET expires_at = ? WHERE request_id = ?'),
   setPriority: row('UPDATE requests SET priority = ? WHERE request_id = ?'),
   setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
+  // Changes nothing where others may go before it: then `ordering.ts` says whose turn it is.
+  setDueAtUnlessOrdered: row('UPDATE requests SET due_at = ? WHERE request_id = ? AND ordering_key IS NULL'),
   dueWaiting: row('SELECT due_at, request_id FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?'),
   // A request that comes due, or one whose deadline does.
   nextWaitingAt: value(

@@ -51,9 +51,9 @@ export const TURN_SQL = {
        ended_at = ?, next_check_at = ?, reason = NULL, evidence = ?, frozen = NULL, updated_at = ?
      WHERE request_id = ? AND attempt = ? AND nonce = ? AND state = 'invoking' AND attempt = 1 AND cancel_requested = 0`,
   ),
-  // RETURNING fills a temporary table, which only a hash that is to be freed is worth.
-  deleteUnlessLive: row(`DELETE FROM requests WHERE request_id = ? AND dedupe <> 'live'`),
-  deleteLive: row('DELETE FROM requests WHERE request_id = ? RETURNING logical_hash, target'),
+  // RETURNING fills a temporary table, which only a hash that is to be freed, or a turn that is to be passed on, is worth.
+  deleteIfPlain: row(`DELETE FROM requests WHERE request_id = ? AND dedupe <> 'live' AND ordering_key IS NULL`),
+  deleteTelling: row('DELETE FROM requests WHERE request_id = ? RETURNING logical_hash, target, dedupe, ordering_key'),
   taskState: row('SELECT * FROM task_state WHERE request_id = ?'),
   saveIfVersion: row(
     `UPDATE task_state SET ${ASSIGNMENTS.join(', ')} WHERE request_id = :request_id AND version = :seen_version AND state = :seen_state`,

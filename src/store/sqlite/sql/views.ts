@@ -1,6 +1,7 @@
 // What people are shown, and what a worker asks before it ends or rests.
 import { HIGHEST_PLAIN_RANK } from '../../../core/ranking.ts'
 import { waitingBeyond } from './limits.ts'
+import { BLOCKED_BY, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
 import { row, value } from './text.ts'
 
 /** Says word for word what the index `task_state_attention` holds, so that it is used. */
@@ -13,6 +14,7 @@ export const OVERVIEW_COLUMNS = `
   CASE WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
     WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
       AND waiting.request_id = requests.request_id) THEN 'scheduled'
+    WHEN ${IS_SCHEDULED_BEHIND} THEN 'scheduled'
     ELSE 'ready' END AS state,
   task_state.task_id,
   COALESCE(task_state.logical_hash, requests.logical_hash) AS logical_hash,
@@ -30,7 +32,9 @@ export const OVERVIEW_COLUMNS = `
   COALESCE(task_state.executed, 0) AS executed,
   task_state.older_answer IS NOT NULL AS has_older_answer,
   task_state.reason,
-  task_state.evidence`
+  task_state.evidence,
+  requests.ordering_key,
+  ${BLOCKED_BY} AS blocked_by`
 
 /** The view of one request by either table's primary key: the view `request_overview` would scan both. */
 function overviewOf(where: string): string {
@@ -126,6 +130,7 @@ export const VIEW_SQL = {
        EXISTS (SELECT 1 FROM task_state WHERE state = 'invoking' AND target IN served AND updated_at <= :claimedBefore)
          OR EXISTS (SELECT 1 FROM task_state WHERE state = 'unknown' AND next_check_at <= :horizon AND target IN served
            AND NOT (reason IS 'target_paused' AND target NOT IN (SELECT target FROM resumed))
+           AND NOT (reason IS 'ordering' AND ${isBehind('task_state.request_id')})
            AND NOT ((reason IS 'told_to_wait' OR reason IS 'breaker_open') AND target IN (SELECT target FROM waits))) AS in_doubt`,
   ),
   hasWork: value(

@@ -1,0 +1,36 @@
+// Ordering keys that do not go on: whose turn it is, how many wait behind it, and what a person can say.
+import type { RequestView, StoreStatus } from '../store/views.ts'
+import { type NextAction, nextActions } from './next-actions.ts'
+import { plural, relative, shorten, table } from './print.ts'
+
+const KEY_CHARS = 40
+
+/** Lines for people; none where every key goes on. */
+export function blockedKeyLines({ blockedKeys }: StoreStatus, next: (words: string) => string): string[] {
+  if (blockedKeys.length === 0) return []
+  const now = Date.now()
+  const rows = blockedKeys.map(({ target, orderingKey, since, followers, head }) => [
+    target,
+    shorten(orderingKey, KEY_CHARS),
+    followers,
+    `${head.requestId}, ${headWords(head)}`,
+    relative(since, now),
+    next(actionsOfHead(head)[0]?.words ?? `show ${head.requestId}`),
+  ])
+  return ['', table(['target', 'ordering key', 'waiting', 'behind', 'since', 'next'], rows)]
+}
+
+/** What a person can say of the request that the others of its key wait for. */
+export function actionsOfHead(head: RequestView): readonly NextAction[] {
+  const look = { words: `show ${head.requestId}`, when: 'the request of its ordering key that goes first' }
+  return head.state === 'dead' ? [...nextActions(head), look] : [look, ...nextActions(head)]
+}
+
+/** `held (opaque)`. */
+export function headWords({ state, reason }: Pick<RequestView, 'state' | 'reason'>): string {
+  return reason === null ? state : `${state} (${reason})`
+}
+
+export function blockedWords(blocked: number): string {
+  return `${plural(blocked, 'request')} wait for one of their ordering key that is in doubt, held or dead`
+}
