@@ -5,6 +5,8 @@ import type { Log } from '../core/log.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { Tracking } from '../core/tracking.ts'
 import type { SettledRow } from '../store/turn.ts'
+import type { AbortLike } from '../target/target.ts'
+import { type CallAbort, createCallAbort } from './call-abort.ts'
 
 /** What one turn is to record; what it turned away, or nobody had a slot for, stays. */
 export interface Findings {
@@ -15,9 +17,9 @@ export interface Findings {
 
 export interface Checks {
   /** Asks `target` about a row in doubt. */
-  reconcile(target: string, ask: (signal: AbortSignal) => Promise<Reconciliation>): void
+  reconcile(target: string, ask: (signal: AbortLike) => Promise<Reconciliation>): void
   /** Asks `target` about a submitted task. */
-  track(target: string, ask: (signal: AbortSignal) => Promise<Tracking>): void
+  track(target: string, ask: (signal: AbortLike) => Promise<Tracking>): void
   /** @param callSlots how many verdicts may lead to a call; null: none that a limit turned away is offered again either. */
   findings(callSlots: number | null): Findings
   /** A commit has recorded them: the rows are the turn's, in their order. */
@@ -45,14 +47,14 @@ export interface ChecksOptions {
 interface Question {
   readonly target: string
   readonly since: number
-  readonly begin: (signal: AbortSignal) => Promise<void>
+  readonly begin: (signal: AbortLike) => Promise<void>
 }
 
 const LIMITED_RETRY_MS = 250
 const RECORD_WITHIN_MS = 100
 
 export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptions): Checks {
-  const running = new Map<AbortController, Question>()
+  const running = new Map<CallAbort, Question>()
   let line: Question[] = []
   /** What leads to no call: it is recorded by and by. */
   let words: Reconciliation[] = []
@@ -65,8 +67,8 @@ export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptio
   /** When the first finding came that no turn has recorded. */
   let waitingSince: number | null = null
 
-  function ask<T>(target: string, question: (signal: AbortSignal) => Promise<T>, keep: (found: T) => void): void {
-    const begin = async (signal: AbortSignal) => {
+  function ask<T>(target: string, question: (signal: AbortLike) => Promise<T>, keep: (found: T) => void): void {
+    const begin = async (signal: AbortLike) => {
       try {
         const found = await question(signal)
         if (!signal.aborted) keep(found)
@@ -84,7 +86,7 @@ export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptio
       const question = line.shift() as Question
       // Whose lease ran out in line is due again, and somebody else's as soon as ours.
       if (clock.monotonicNow() - question.since >= leaseMs) continue
-      const abort = new AbortController()
+      const abort = createCallAbort()
       running.set(abort, question)
       void question.begin(abort.signal).then(() => {
         running.delete(abort)

@@ -13,7 +13,7 @@ import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { Claimable, Investigation, Preparation, SettledRow, TrackedTask, WorkerLife } from '../store/turn.ts'
 import type { RequestEvent } from '../store/views.ts'
-import type { TargetRegistry } from '../target/target.ts'
+import type { AbortLike, TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
 import { createLogBound } from './bound-log.ts'
 import { createChecks } from './checks.ts'
@@ -43,9 +43,9 @@ export interface WorkerOptions {
   readonly buckets: Buckets
   readonly prepare: (request: Claimable) => Preparation
   /** Looks into one row in doubt; never rejects. Recovery gives it, so that the two services do not know each other. */
-  readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortSignal }) => Promise<Reconciliation>
+  readonly reconcile: (investigation: Investigation, asked: { readonly signal: AbortLike }) => Promise<Reconciliation>
   /** Asks for the state of one submitted task; never rejects. */
-  readonly track: (task: TrackedTask, signal: AbortSignal) => Promise<Tracking>
+  readonly track: (task: TrackedTask, signal: AbortLike) => Promise<Tracking>
   readonly clock: Clock
   readonly steady: SteadyTime
   readonly log: Log

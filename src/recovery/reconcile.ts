@@ -17,7 +17,7 @@ import {
   windowClosesAt,
 } from '../core/windows.ts'
 import type { Investigation } from '../store/turn.ts'
-import type { LookupInput, Target, TargetRegistry } from '../target/target.ts'
+import type { AbortLike, LookupInput, Target, TargetRegistry } from '../target/target.ts'
 import type { SettleWatch } from './settle-watch.ts'
 
 export interface ReconcilerOptions {
@@ -46,7 +46,7 @@ interface TimedCase extends Case {
 }
 
 export interface ReconcileRequest {
-  readonly signal?: AbortSignal
+  readonly signal?: AbortLike
   /** Lookups are asked, nothing else is done. */
   readonly isDryRun?: boolean
   /** Credentials are not known here: the account is taken for the same. */

@@ -1,11 +1,11 @@
 // Asks what became of one submitted task, by the description that submitted it where that can still be read.
 import type { Tracking } from '../core/tracking.ts'
 import type { TrackedTask } from '../store/turn.ts'
-import type { TargetRegistry } from '../target/target.ts'
+import type { AbortLike, TargetRegistry } from '../target/target.ts'
 
 export function createTracker(registry: TargetRegistry) {
   /** Never rejects. */
-  return async function track({ row, description }: TrackedTask, signal?: AbortSignal): Promise<Tracking> {
+  return async function track({ row, description }: TrackedTask, signal?: AbortLike): Promise<Tracking> {
     const { requestId, target: name, version, taskId, logicalHash, generation, priority } = row
     const target = registry.at(name, row.targetVersion, description) ?? registry.get(name)
     const request = { requestId, logicalHash, generation, priority }

@@ -74,10 +74,10 @@ export interface Target {
   /** At most one write, never a retry, never rejects. */
   invoke(prepared: PreparedCall, options: InvokeOptions): Promise<Outcome>
   /** Never rejects: trouble is `undetermined`. */
-  lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult>
-  cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult>
+  lookup(input: LookupInput, signal?: AbortLike): Promise<LookupResult>
+  cancel(input: LookupInput & { taskId: string }, signal?: AbortLike): Promise<CancelResult>
   /** Never rejects. */
-  status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus>
+  status(input: StatusInput, signal?: AbortLike): Promise<TaskStatus>
   /** Whether a frozen call still goes to the origin and account that present settings name; else a miss proves nothing and replay waits. */
   sameOrigin(prepared: PreparedCall): boolean
   /** A call for this request has been given up and not come to an end in this process: no miss counts meanwhile. */

@@ -5,6 +5,7 @@ import { SILENT } from '../../src/core/log.ts'
 import { NO_POLICY } from '../../src/core/policy.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { SettledRow } from '../../src/store/turn.ts'
+import type { AbortLike } from '../../src/target/target.ts'
 
 const HELD: ReconciliationVerdict = { kind: 'hold', reason: 'x', evidence: null }
 const REPLAY: ReconciliationVerdict = { kind: 'replay', reason: 'x' }
@@ -13,7 +14,7 @@ const REPLAY: ReconciliationVerdict = { kind: 'replay', reason: 'x' }
 function openChecks(limit: number) {
   let now = 0
   let news = 0
-  const asked: { requestId: number; signal: AbortSignal; say(verdict: ReconciliationVerdict): Promise<void> }[] = []
+  const asked: { requestId: number; signal: AbortLike; say(verdict: ReconciliationVerdict): Promise<void> }[] = []
   const clock = { ...systemClock, monotonicNow: () => now }
   const onNews = () => {
     news++

@@ -7,7 +7,7 @@ import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import { NotExecutedError } from '../../core/submission-errors.ts'
 import { createRedactor } from '../redact.ts'
-import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
+import type { AbortLike, InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
 import { createDeadline, type Deadline } from './deadline.ts'
 import { createReadings, type Readings } from './readings.ts'
 
@@ -104,7 +104,7 @@ class InCodeTarget implements Target {
     }
   }
 
-  async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
+  async lookup(input: LookupInput, signal?: AbortLike): Promise<LookupResult> {
     const { lookup } = this.#definition.calls
     if (lookup === undefined) return this.#read.undetermined('the target has no lookup')
     const made = await this.#ask(signal, async (deadline) =>
@@ -113,7 +113,7 @@ class InCodeTarget implements Target {
     return 'error' in made ? this.#read.undetermined(made.error) : made.value
   }
 
-  async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {
+  async cancel(input: LookupInput & { taskId: string }, signal?: AbortLike): Promise<CancelResult> {
     const { cancel } = this.#definition.calls
     if (cancel === undefined) return { kind: 'failed', evidence: this.#read.evidence('the target has no cancel') }
     const { taskId } = input
@@ -122,7 +122,7 @@ class InCodeTarget implements Target {
     return { kind: 'canceled', evidence: { phase: 'answered', rule: 'cancel' } }
   }
 
-  async status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus> {
+  async status(input: StatusInput, signal?: AbortLike): Promise<TaskStatus> {
     const { status } = this.#definition.calls
     if (status === undefined) return this.#read.undetermined('the target has no status')
     const { taskId } = input
@@ -139,7 +139,7 @@ class InCodeTarget implements Target {
   async close(): Promise<void> {}
 
   async #ask<T>(
-    signal: AbortSignal | undefined,
+    signal: AbortLike | undefined,
     question: (deadline: Deadline) => Promise<T> | T,
   ): Promise<{ readonly value: T } | { readonly error: unknown }> {
     const deadline = createDeadline(this.policy.timeoutMs, signal)

@@ -9,7 +9,7 @@ import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import type { HeaderMap } from '../../core/retry-after.ts'
 import { createRedactor, type Redactor, secretsOfHeader } from '../redact.ts'
-import type { InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
+import type { AbortLike, InvokeOptions, LookupInput, PrepareInput, StatusInput, Target } from '../target.ts'
 import type { Agents, ConnectHook } from './agents.ts'
 import { type AnswerRules, type CallFacts, classify, compileRules } from './classify.ts'
 import { evidenceOf, unsentEvidence } from './evidence.ts'
@@ -140,7 +140,7 @@ class HttpTarget implements Target {
     return classify(verdict, this.#rules, facts, this.#clock.wallNow())
   }
 
-  async lookup(input: LookupInput, signal?: AbortSignal): Promise<LookupResult> {
+  async lookup(input: LookupInput, signal?: AbortLike): Promise<LookupResult> {
     if (this.#lookup === null || this.#lookupRules === null) {
       const evidence = unsentEvidence('lookup', 'the target describes no lookup', this.#redactorFor({}))
       return { kind: 'undetermined', retryAfterMs: null, evidence }
@@ -154,7 +154,7 @@ class HttpTarget implements Target {
     return classifyLookup(made.verdict, this.#lookupRules, facts, this.#clock.wallNow())
   }
 
-  async cancel(input: LookupInput & { taskId: string }, signal?: AbortSignal): Promise<CancelResult> {
+  async cancel(input: LookupInput & { taskId: string }, signal?: AbortLike): Promise<CancelResult> {
     if (this.#cancel === null) {
       const evidence = unsentEvidence('cancel', 'the target describes no cancel', this.#redactorFor({}))
       return { kind: 'failed', evidence }
@@ -169,7 +169,7 @@ class HttpTarget implements Target {
     return { kind: isDone ? 'canceled' : 'failed', evidence }
   }
 
-  async status(input: StatusInput, signal?: AbortSignal): Promise<TaskStatus> {
+  async status(input: StatusInput, signal?: AbortLike): Promise<TaskStatus> {
     if (this.#status === null || this.#statusRules === null) {
       const evidence = unsentEvidence('status', 'the target describes no status', this.#redactorFor({}))
       return { kind: 'undetermined', retryAfterMs: null, evidence }
@@ -207,7 +207,7 @@ class HttpTarget implements Target {
   async #sideCall(
     { call, timeoutMs }: SideCall,
     input: PrepareInput & { readonly taskId: string | null },
-    signal: AbortSignal | undefined,
+    signal: AbortLike | undefined,
   ): Promise<{ readonly verdict: CallVerdict; readonly secrets: HeaderMap } | { readonly error: unknown }> {
     try {
       const readsPayload = call.readsPayload || call.secretsReadPayload
