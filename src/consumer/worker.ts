@@ -129,6 +129,8 @@ function createLoop(options: WorkerOptions) {
   let mayHaveWork = true
   /** The last claim ended at its bound: of no use before a slot is free, unlike other work. */
   let mayHaveReady = false
+  /** Of many targets, where the last turn ended its look at them. */
+  let lookFrom: string | null = null
   let nextDueAt: number | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let hasBegun = false
@@ -350,6 +352,7 @@ function createLoop(options: WorkerOptions) {
         targets: claimTargets,
         buckets: options.buckets,
         standingOf: slots.standingOf,
+        lookFrom,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
@@ -361,7 +364,10 @@ function createLoop(options: WorkerOptions) {
     answers.settled(results.length)
     checks.recorded(findings, result.reconciled)
     mayHaveWork ||= result.more
-    if (claimSlots > 0) mayHaveReady = result.moreReady
+    if (claimSlots > 0) {
+      mayHaveReady = result.moreReady
+      lookFrom = result.lookedThrough
+    }
     nextDueAt = result.nextDueAt
     for (const { lease } of renewals) lease.renewed(grantedAt)
     running.lose(result.lost)

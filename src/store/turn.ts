@@ -97,6 +97,8 @@ export interface TurnInput {
     readonly buckets?: Buckets
     /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
     readonly standingOf?: (target: string) => Standing
+    /** Of many targets, where the last turn ended its look at them (`TurnResult.lookedThrough`). */
+    readonly lookFrom?: string | null
     readonly prepare: (request: Claimable) => Preparation
   }
   /** Rows to look into: doubt first, then submitted tasks that are tracked. */
@@ -142,6 +144,8 @@ export interface TurnResult {
   readonly more: boolean
   /** The claim ended at its bound: the next free slot may find a request ready. */
   readonly moreReady: boolean
+  /** The last target that was looked at for work, where others have some; null: all were. */
+  readonly lookedThrough: string | null
   /** What one step of priority is worth in waiting, of each target whose queue ages. */
   readonly agingMs: ReadonlyMap<string, number>
 }

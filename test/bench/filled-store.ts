@@ -16,14 +16,22 @@ export interface Fill {
   readonly leased: number
   /** Ready rows share these many ordering keys, one after the other: the first of each is queued. Absent: none has one. */
   readonly keys?: number
+  /** Ready rows belong to so many targets, one after the other; absent: all to one. */
+  readonly targets?: number
 }
 
 const TARGET = 'render'
 const HOUR_MS = 3_600_000
 
+/** Names of the targets that it has rows of. */
+export function targetsOf({ targets = 1 }: Pick<Fill, 'targets'>): readonly string[] {
+  return targets === 1 ? [TARGET] : Array.from({ length: targets }, (_, i) => `${TARGET}-${i}`)
+}
+
 /** Leaves a file without a log, in which nobody has called yet. */
-export async function fillStore(path: string, { ready, future, priorities, leased, keys = 0 }: Fill): Promise<void> {
-  const { close } = await driveStore({ path, targets: [TARGET] })
+export async function fillStore(path: string, fill: Fill): Promise<void> {
+  const { ready, future, priorities, leased, keys = 0, targets = 1 } = fill
+  const { close } = await driveStore({ path, targets: targetsOf(fill) })
   await close()
   const db = new Database(path)
   db.pragma('journal_mode = DELETE')
@@ -34,13 +42,21 @@ export async function fillStore(path: string, { ready, future, priorities, lease
   const addRequests = db.prepare(`
     WITH RECURSIVE orders (n) AS (SELECT CAST(:from AS INTEGER) UNION ALL SELECT n + 1 FROM orders WHERE n + 1 < :from + :count)
     INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key)
-    SELECT '${TARGET}', randomblob(32), n % CAST(:priorities AS INTEGER), CAST(:dueAt AS INTEGER) + n / 1000, 1, 'always', :now, ${payloadSql('n')},
+    SELECT '${TARGET}' || CASE WHEN :targets > 1 THEN '-' || (n % CAST(:targets AS INTEGER)) ELSE '' END, randomblob(32), n % CAST(:priorities AS INTEGER), CAST(:dueAt AS INTEGER) + n / 1000, 1, 'always', :now, ${payloadSql('n')},
       CASE WHEN :keys > 0 THEN 'customer-' || (n % CAST(:keys AS INTEGER)) END
     FROM orders WHERE :count > 0`)
   db.transaction(() => {
-    addRequests.run({ from: 1, count: leased, priorities: 1, keys: 0, dueAt: now, now })
-    addRequests.run({ from: leased + 1, count: ready, priorities, keys, dueAt: now, now })
-    addRequests.run({ from: leased + ready + 1, count: future, priorities: 1, keys: 0, dueAt: now + HOUR_MS, now })
+    addRequests.run({ from: 1, count: leased, priorities: 1, keys: 0, targets: 1, dueAt: now, now })
+    addRequests.run({ from: leased + 1, count: ready, priorities, keys, targets, dueAt: now, now })
+    addRequests.run({
+      from: leased + ready + 1,
+      count: future,
+      priorities: 1,
+      keys: 0,
+      targets: 1,
+      dueAt: now + HOUR_MS,
+      now,
+    })
     const parts = { leased, ready }
     db.prepare(
       `INSERT INTO task_state (request_id, state, target, target_version, logical_hash, priority, version, attempt, nonce,

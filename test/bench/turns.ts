@@ -62,6 +62,7 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
   const rules = { now, maxPayloadBytes: 1_048_576, policyOf, targetNames: targets, schemaOf: () => undefined }
   let made = 0
   let running: readonly ClaimedCall[] = []
+  let lookFrom: string | null = null
 
   return {
     store,
@@ -77,12 +78,13 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
       const made = await store.turn({
         ...input,
         results,
-        claim: { ...claim, slots },
+        claim: { ...claim, slots, lookFrom },
         check: { slots: Math.min(16, slots), targets },
       })
       const lost = made.settled.find(({ state }) => state !== 'submitted')
       if (lost !== undefined) throw new Error(`a request was not settled: ${JSON.stringify(lost)}`)
       running = made.calls
+      lookFrom = made.lookedThrough
       return results.length
     },
     close: async () => {

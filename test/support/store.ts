@@ -56,7 +56,9 @@ export interface World {
   readonly path: string
   readonly clock: { now: number }
   enqueue(payload: unknown, options?: Partial<NewRequest>): Promise<Taken>
-  turn(options?: Partial<TurnInput> & { slots?: number; investigations?: number }): Promise<TurnResult>
+  turn(
+    options?: Partial<TurnInput> & { slots?: number; lookFrom?: string | null; investigations?: number },
+  ): Promise<TurnResult>
 }
 
 export async function openWorld(
@@ -87,7 +89,7 @@ export async function openWorld(
       const [result] = await store.enqueue([{ ...base, ...request }], clock.now)
       return result as Taken
     },
-    turn: ({ slots = 0, investigations = 0, ...input } = {}) =>
+    turn: ({ slots = 0, lookFrom = null, investigations = 0, ...input } = {}) =>
       store.turn({
         now: () => clock.now,
         steady: { now: () => clock.now, hear: () => {}, isNews: () => false },
@@ -99,6 +101,7 @@ export async function openWorld(
         trackings: [],
         claim: {
           slots,
+          lookFrom,
           targets: Object.entries(policies).map(([name, policy]) => ({ name, policy })),
           prepare: (request) => ({
             kind: 'prepared',

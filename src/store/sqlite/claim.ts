@@ -8,7 +8,8 @@ import type { ReconciliationDecision } from '../../core/reconciliation.ts'
 import { dead, expired, isExpired, type Transition } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
-import type { Head, Lanes } from './lanes.ts'
+import type { Head } from './lane.ts'
+import type { Lanes } from './lanes.ts'
 import { leaveLineIfOrdered } from './ordering.ts'
 import { freeze, fromTaskState, type TaskStateRow, thaw } from './rows.ts'
 import { applyTransition, askedSoFar, currentTaskState } from './transitions.ts'
@@ -58,7 +59,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
   const isPassedOn = passOnTurns(turn, dead)
-  return { calls, dead, more: head !== null || isPassedOn }
+  return { calls, dead, more: head !== null || isPassedOn || lanes.lookedThrough() !== null }
 }
 
 /** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */

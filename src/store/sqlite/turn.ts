@@ -66,6 +66,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
     more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
     moreReady: claimed.more,
+    lookedThrough: lanes.lookedThrough(),
     agingMs: agingOf(turn.rankings),
   }
 }
