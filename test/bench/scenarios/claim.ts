@@ -22,8 +22,7 @@ const TURNS = { quick: 50, full: 100, huge: 100 }
 const TURNS_AT_ONCE = 25
 const SMALL = 10_000
 const FLAT = { atMost: 1.5 }
-/** Each settlement passes a turn on as well. */
-/** Where each turn looks at more places than one. */
+/** Where each turn looks at many targets, or each settlement passes an ordering key's turn on as well. */
 const SPREAD = { atMost: 2.5 }
 const P99_MS = { atMost: 25 }
 
