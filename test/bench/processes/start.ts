@@ -17,13 +17,13 @@ export interface Child {
 export async function startProcess(script: string, ...args: string[]): Promise<Child> {
   const file = fileURLToPath(new URL(script, import.meta.url))
   const child = fork(RUN_SCRIPT, [file, ...args])
-  const answer = async () => {
-    const [said] = (await Promise.race([once(child, 'message'), failed()])) as [unknown]
-    return said
-  }
-  const failed = async () => {
-    await once(child, 'exit')
+  const failed = once(child, 'exit').then(() => {
     throw new Error(`${script} ended before it answered`)
+  })
+  failed.catch(() => {}) // whoever asks is told
+  const answer = async () => {
+    const [said] = (await Promise.race([once(child, 'message'), failed])) as [unknown]
+    return said
   }
   return {
     greeting: await answer(),
