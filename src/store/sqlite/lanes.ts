@@ -25,7 +25,7 @@ export interface Lanes {
   lookedThrough(): string | null
 }
 
-/** So many open lanes are looked at in one turn; the next goes on behind them. */
+/** Of more targets, a turn looks at as many open lanes as it can need, and the next goes on behind them. */
 const LANES_A_TURN = 64
 
 export function openLanes(turn: Turn): Lanes {
@@ -51,7 +51,7 @@ export function openLanes(turn: Turn): Lanes {
       return known === undefined ? { why: 'target_paused', until: null } : take(laneOf(known), requestId)
     },
     nextHead: (wanted) => {
-      looked ??= lookAround(turn, served, laneOf)
+      looked ??= lookAround(turn, served, laneOf, Math.min(wanted, LANES_A_TURN))
       return nextHead(turn, looked.lanes, wanted)
     },
     dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
@@ -74,6 +74,7 @@ function lookAround(
   { sql, input }: Turn,
   served: ReadonlyMap<string, ClaimTarget>,
   laneOf: (target: ClaimTarget) => Lane,
+  needed: number,
 ): LookedAt {
   if (served.size <= LANES_A_TURN) return { lanes: [...served.values()].map(laneOf), through: null }
   const from = input.claim.lookFrom ?? ''
@@ -84,7 +85,7 @@ function lookAround(
     if (target === undefined) continue
     const lane = laneOf(target)
     lanes.push(lane)
-    if (isOpen(lane) && ++open >= LANES_A_TURN) return { lanes, through: name }
+    if (isOpen(lane) && ++open >= needed) return { lanes, through: name }
   }
   return { lanes, through: null }
 }
