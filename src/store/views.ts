@@ -233,6 +233,22 @@ export interface PriorityWait {
   readonly since: number
 }
 
+/** Of a target that the store knows nothing of. */
+export const UNSEEN_TARGET: TargetStatus = {
+  states: {},
+  paused: false,
+  pausedAt: null,
+  pausedBy: null,
+  pauseReason: null,
+  expired: 0,
+  oldestReady: [],
+  waits: [],
+  breaker: null,
+  parked: 0,
+  parkedUntil: null,
+  blocked: 0,
+}
+
 /** The whole store in numbers. */
 export interface StoreStatus {
   readonly states: Readonly<Partial<Record<RequestState, number>>>

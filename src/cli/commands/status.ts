@@ -3,7 +3,7 @@ import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
 import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
 import type { StoreOrigin } from '../../store/origin.ts'
-import type { StoreStatus, TargetStatus } from '../../store/views.ts'
+import { type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
 import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
@@ -28,27 +28,12 @@ export function addStatus(program: Command): void {
     )
 }
 
-const NOTHING: TargetStatus = {
-  states: {},
-  paused: false,
-  pausedAt: null,
-  pausedBy: null,
-  pauseReason: null,
-  blocked: 0,
-  expired: 0,
-  oldestReady: [],
-  waits: [],
-  breaker: null,
-  parked: 0,
-  parkedUntil: null,
-}
-
 /** Of a target; `--json` has all. */
 const SHOWN_WAITS = 5
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
-  const known = Object.fromEntries(targetNames(config).map((name) => [name, NOTHING]))
+  const known = Object.fromEntries(targetNames(config).map((name) => [name, UNSEEN_TARGET]))
   const now = Date.now()
   const seen = Object.entries(status.targets).map(([name, target]): [string, TargetStatus] => {
     return [name, { ...target, waits: lasting(target.waits, now) }]

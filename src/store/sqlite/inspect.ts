@@ -20,9 +20,10 @@ import { createCallGate } from './call-gate.ts'
 import { type Connection, toStoreError } from './connection.ts'
 import { checkpoint, LOG_BOUND_BYTES, logBytes } from './log-bound.ts'
 import { readSchemaVersion, SCHEMA_VERSION } from './migrate.ts'
-import { readFacts, storeStatus } from './queries.ts'
+import { readFacts } from './queries.ts'
 import { type TaskStateRow, toTaskState } from './rows.ts'
 import { prepareStatements } from './statements.ts'
+import { storeStatus } from './store-status.ts'
 import { descriptionOf } from './turn-context.ts'
 
 /** Beyond it, looking at every page takes more than a few seconds. */

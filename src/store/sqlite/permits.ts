@@ -7,6 +7,7 @@ import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
 import { saveBreaker } from './breakers.ts'
+import type { TimedPauseRow } from './pauses.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -28,17 +29,6 @@ export interface Permits {
   opensAt(): number | null
   /** Writes down what was taken. */
   save(): void
-}
-
-export interface TimedPauseRow {
-  readonly scope: 'target' | 'bucket'
-  readonly name: string
-  readonly cause: string
-  readonly since: number
-  readonly until: number
-  readonly told_by: string
-  readonly ramp_ms: number
-  readonly begun: number
 }
 
 const NONE: readonly Permits[] = []

@@ -7,7 +7,6 @@ import type { OwnFacts } from '../origin.ts'
 import { timeLineOf } from '../time-line.ts'
 import type {
   BlockedBy,
-  BlockedKey,
   EventView,
   OrphanView,
   PlaceInLine,
@@ -15,13 +14,8 @@ import type {
   SeenRequest,
   StoredRequest,
   StoreFacts,
-  StoreStatus,
-  TargetStatus,
-  TimedPause,
 } from '../views.ts'
-import { readBreakers } from './breakers.ts'
-import { oldestOf, oldestWaits } from './oldest-ready.ts'
-import type { TimedPauseRow } from './permits.ts'
+import { type PauseRow, type TimedPauseRow, toTimedPause } from './pauses.ts'
 import { logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 import type { RequestRow } from './transitions.ts'
@@ -162,7 +156,7 @@ export function requestDetail(sql: Statements, requestId: number): StoredRequest
   const taskState = stored === undefined ? null : toTaskState(stored)
   const events = (sql.eventsOf.all(requestId) as EventRow[]).map(toEvent)
   const { highWaterAt, clockAheadMs } = readFacts(sql)
-  const paused = sql.pauseOf.get(view.target) as TargetRow | undefined
+  const paused = sql.pauseOf.get(view.target) as PauseRow | undefined
   return {
     ...view,
     payload: payload === undefined ? null : (JSON.parse(payload) as unknown),
@@ -235,122 +229,6 @@ export function toOrphan(row: OrphanRow): OrphanView {
 }
 
 export type QueuedRow = SeenRequest & { readonly state: 'ready' | 'scheduled' }
-const COUNTED_AT_ONCE = 50_000
-const UNSEEN: TargetStatus = {
-  states: {},
-  paused: false,
-  pausedAt: null,
-  pausedBy: null,
-  pauseReason: null,
-  expired: 0,
-  oldestReady: [],
-  waits: [],
-  breaker: null,
-  parked: 0,
-  parkedUntil: null,
-  blocked: 0,
-}
-
-export function storeStatus(sql: Statements): StoreStatus {
-  const targets: Record<string, { -readonly [K in keyof TargetStatus]: TargetStatus[K] }> = {}
-  const of = (name: string) => (targets[name] ??= { ...UNSEEN })
-  const states: Partial<Record<RequestState, number>> = {}
-  const count = (rows: { target: string; state: RequestState; rows: number }[]) => {
-    for (const row of rows) {
-      const target = of(row.target)
-      target.states = { ...target.states, [row.state]: (target.states[row.state] ?? 0) + row.rows }
-      states[row.state] = (states[row.state] ?? 0) + row.rows
-    }
-  }
-  const lastId = (sql.lastTaskStateId.get() as number | null) ?? 0
-  for (let after = 0; after < lastId; after += COUNTED_AT_ONCE) {
-    const slice = { after, through: after + COUNTED_AT_ONCE }
-    count(sql.countStates.all(slice) as never)
-    for (const { target, rows, due_at } of sql.countParked.all(slice) as ParkedRow[]) {
-      const { parked, parkedUntil } = of(target)
-      Object.assign(of(target), { parked: parked + rows, parkedUntil: Math.min(parkedUntil ?? due_at, due_at) })
-    }
-  }
-  for (const ready of [sql.countReady, sql.countReadyBehind])
-    count((ready.all() as TargetRows[]).map((row) => ({ ...row, state: 'ready' })))
-  for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
-    count((scheduled.all() as TargetRows[]).map((row) => ({ ...row, state: 'scheduled' })))
-  for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
-  for (const row of sql.targetRows.all() as TargetRow[]) {
-    Object.assign(of(row.target), {
-      paused: row.paused_at !== null,
-      pausedAt: row.paused_at,
-      pausedBy: row.paused_by,
-      pauseReason: row.pause_reason,
-    })
-  }
-  let expired = 0
-  for (const { target, rows } of sql.countExpired.all() as { target: string; rows: number }[]) {
-    of(target).expired = rows
-    expired += rows
-  }
-  const waits = oldestWaits(sql)
-  for (const [target, oldestReady] of waits) of(target).oldestReady = oldestReady
-  for (const [name, breaker] of readBreakers(sql)) {
-    if (breaker.kind !== 'open') continue
-    const { kind: _, ...view } = breaker
-    of(name).breaker = view
-  }
-  const members = sql.bucketMembers.all() as { target: string; bucket: string }[]
-  for (const pause of (sql.timedPauses.all() as TimedPauseRow[]).map(toTimedPause)) {
-    const { scope, name } = pause
-    const stopped =
-      scope === 'target' ? [name] : members.filter(({ bucket }) => bucket === name).map(({ target }) => target)
-    for (const target of stopped) of(target).waits = [...of(target).waits, pause]
-  }
-  return {
-    states,
-    targets,
-    expired,
-    oldestReady: oldestOf(waits),
-    oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
-    orphans: sql.countOrphans.get() as number,
-    blockedKeys: longestBlocked(sql),
-  }
-}
-
-interface TargetRows {
-  target: string
-  rows: number
-}
-
-interface ParkedRow {
-  target: string
-  rows: number
-  due_at: number
-}
-
-function toTimedPause({ scope, name, cause, told_by, since, until, begun, ramp_ms }: TimedPauseRow): TimedPause {
-  return { scope, name, cause, toldBy: told_by, since, until, rampUntil: until + ramp_ms, begun }
-}
-
-interface TargetRow {
-  target: string
-  paused_at: number | null
-  paused_by: string | null
-  pause_reason: string | null
-}
-
-const SHOWN_KEYS = 10
-
-function longestBlocked(sql: Statements): BlockedKey[] {
-  const rows = sql.longestBlocked.all(SHOWN_KEYS) as {
-    target: string
-    ordering_key: string
-    request_id: number
-    followers: number
-    since: number
-  }[]
-  return rows.flatMap(({ target, ordering_key: orderingKey, request_id: headId, followers, since }) => {
-    const head = requestView(sql, headId)
-    return head === null ? [] : [{ target, orderingKey, since, followers, head }]
-  })
-}
 
 function placeInLine(sql: Statements, { requestId, target, orderingKey, blockedBy }: RequestView): PlaceInLine | null {
   if (orderingKey === null) return null

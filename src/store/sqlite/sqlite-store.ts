@@ -19,19 +19,12 @@ import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHE
 import { cancel, reprioritize, resolve, retry, sayToEach } from './operator.ts'
 import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
-import {
-  type EventRow,
-  type QueuedRow,
-  readFacts,
-  requestDetail,
-  requestViews,
-  storeStatus,
-  toEvent,
-} from './queries.ts'
+import { type EventRow, type QueuedRow, readFacts, requestDetail, requestViews, toEvent } from './queries.ts'
 import { isRankedSo, setRankings } from './rankings.ts'
 import type { TaskStateRow } from './rows.ts'
 import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
+import { storeStatus } from './store-status.ts'
 import { pauseTarget } from './transitions.ts'
 import { runTurn } from './turn.ts'
 import { ownerOf } from './turn-context.ts'
