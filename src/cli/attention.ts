@@ -10,6 +10,9 @@ export interface Attention {
   /** Queued rows, and rows in doubt, of paused targets. */
   readonly paused: number
   readonly pausedTargets: readonly string[]
+  /** Queued rows of targets whose breaker is open: they go on by themselves once a probe succeeds. */
+  readonly stopped: number
+  readonly stoppedTargets: readonly string[]
   /** Rows, queued or in doubt, of targets that the config does not name. */
   readonly unroutable: number
   readonly unroutableTargets: readonly string[]
@@ -30,12 +33,14 @@ export function attentionOf(
     dead: 0,
     paused: 0,
     pausedTargets: [] as string[],
+    stopped: 0,
+    stoppedTargets: [] as string[],
     unroutable: 0,
     unroutableTargets: [] as string[],
     orphans: served === null ? status.orphans : 0,
     blocked: 0,
   }
-  for (const [name, { states, paused, blocked }] of Object.entries(status.targets)) {
+  for (const [name, { states, paused, blocked, breaker }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
     const owed = ['ready', 'scheduled', 'invoking', 'unknown'] as const
     const open = owed.reduce((sum, state) => sum + (states[state] ?? 0), 0)
@@ -48,22 +53,26 @@ export function attentionOf(
     } else if (paused) {
       attention.paused += open
       attention.pausedTargets.push(name)
+    } else if (breaker !== null && open > 0) {
+      attention.stopped += open
+      attention.stoppedTargets.push(name)
     }
   }
   return attention
 }
 
-export function needsPerson({ held, dead, paused, unroutable }: Attention): boolean {
-  return held + dead + paused + unroutable > 0
+export function needsPerson({ held, dead, paused, stopped, unroutable }: Attention): boolean {
+  return held + dead + paused + stopped + unroutable > 0
 }
 
 /** Lines for people; none where nothing waits. */
 export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
-  const { held, dead, pausedTargets, unroutable, unroutableTargets, orphans, blocked } = attention
+  const { held, dead, pausedTargets, stoppedTargets, unroutable, unroutableTargets, orphans, blocked } = attention
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
   if (blocked > 0) rows.push([blockedWords(blocked), next('list --blocked')])
+  for (const name of stoppedTargets) rows.push([stopLine(name, status), next(`resume ${quoted(name)}`)])
   for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
   if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {
@@ -73,6 +82,12 @@ export function attentionLines(attention: Attention, status: StoreStatus, next: 
     ])
   }
   return rows.length === 0 ? [] : ['', table(['needs a person', 'next'], rows)]
+}
+
+function stopLine(name: string, status: StoreStatus): string {
+  const { breaker = null, states } = status.targets[name] ?? {}
+  const queued = (states?.ready ?? 0) + (states?.scheduled ?? 0)
+  return `${name} fails (${breaker?.reason}): its breaker is open, and goes on by itself (${queued} queued)`
 }
 
 function pauseLine(name: string, status: StoreStatus): string {

@@ -19,7 +19,8 @@ export function waitRemark(waits: readonly TimedPause[], now: number): string | 
 export function waitWords(wait: TimedPause, now: number): string {
   const { scope, name, toldBy, since } = wait
   const whom = scope === 'bucket' ? ` (bucket ${name})` : ''
-  return `${goesOn(wait, now)}${whom}, told by ${toldBy}, ${relative(since, now)}`
+  if (wait.cause === 'breaker') return `${goesOn(wait, now)}, its breaker has closed`
+  return `${goesOn(wait, now)}${whom}, told ${relative(since, now)} by ${toldBy}`
 }
 
 /** One clause. */
@@ -56,11 +57,11 @@ export function waitLines(status: StoreStatus, now: number, next: (words: string
   )
   const rows = [...waits.values()].map((wait) => [
     `${wait.scope} ${wait.name}`,
-    wait.toldBy,
+    wait.cause === 'breaker' ? 'its breaker, which has closed' : wait.toldBy,
     relative(wait.since, now),
     goesOn(wait, now),
   ])
-  const lines = rows.length === 0 ? [] : ['', table(['told to wait', 'by', 'since', 'goes on'], rows)]
+  const lines = rows.length === 0 ? [] : ['', table(['held back', 'by', 'since', 'goes on'], rows)]
   return [...lines, ...targets.flatMap(([name, target]) => parkedLine(name, target, now, next))]
 }
 

@@ -1,6 +1,6 @@
 // What one worker has done since its start, in numbers and log lines. It reads results and changes nothing.
 import type { Log } from '../core/log.ts'
-import type { SettledRow, TurnResult } from '../store/turn.ts'
+import type { SettledRow, StopNews, TurnResult } from '../store/turn.ts'
 import type { Counting } from './counters.ts'
 
 /** What one worker has done since its start; all are counts. */
@@ -34,6 +34,7 @@ export function createTally(log: Log, counters: Counting): Tally {
     counters.leasesLost += result.lost.length
     counts.calls += result.calls.length
     for (const row of result.settled) noteSettled(row)
+    for (const stop of result.stops) noteStop(stop)
     for (const row of result.reconciled) noteReconciled(row)
     for (const row of result.tracked) noteTracked(row)
   }
@@ -52,6 +53,18 @@ export function createTally(log: Log, counters: Counting): Tally {
     if (row.state === 'submitted') return
     const isForAPerson = row.state === 'held' || row.state === 'dead' || row.outcome === 'blocked'
     log[isForAPerson ? 'warn' : 'info']({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
+  }
+
+  /** Of a target that is left alone, people want to know why nothing goes on. */
+  function noteStop({ target, kind, why, until }: StopNews): void {
+    const at = until === null ? '' : new Date(until).toISOString()
+    const says = {
+      breaker_opened: `the calls to ${target} fail (${why}): nobody calls it, and one probes at ${at}`,
+      probe_failed: `a probe of ${target} failed too: the next goes at ${at}`,
+      breaker_closed: `${target} answers again: calls begin slowly`,
+      told_to_wait: `${target} told to wait (${why}): nobody calls it before ${at}`,
+    }
+    log[kind === 'told_to_wait' || kind === 'breaker_closed' ? 'info' : 'warn']({ target, kind, until }, says[kind])
   }
 
   function noteReconciled(row: SettledRow): void {

@@ -128,8 +128,19 @@ export interface SettledRow {
   readonly isPlain?: boolean
 }
 
+/** What this turn's answers did to the calls of a target, or of all that share its bucket. */
+export interface StopNews {
+  readonly target: string
+  readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait'
+  /** The failure that opened the breaker, or the header that told. */
+  readonly why: string
+  /** Epoch ms, until when nobody calls; null: calls begin again. */
+  readonly until: number | null
+}
+
 export interface TurnResult {
   readonly settled: readonly SettledRow[]
+  readonly stops: readonly StopNews[]
   /** Renewals that found their lease gone: those calls must not start any more. */
   readonly lost: readonly { readonly requestId: number; readonly attempt: number }[]
   readonly calls: readonly ClaimedCall[]

@@ -12,7 +12,12 @@ const DOWN = {
 test('an API that refuses connections opens the breaker: a drain ends, status and targets say why, resume closes it', async () => {
   const { cli, json } = workspace({ targets: { renders: DOWN } })
   for (let n = 1; n <= 5; n++) await json(['enqueue', '--target', 'renders', '--payload', String(n)])
-  expect((await cli(['work', '--drain'])).code).toBe(0)
+  const worked = await cli(['work', '--drain'])
+  // What is left is told with its cause, and the log has said so when it happened.
+  expect(worked.code).toBe(3)
+  expect(worked.stdout).toMatch(/renders fails \(not_executed: ECONNREFUSED.*\(5 queued\) +onceish resume renders/)
+  expect(worked.stderr).toMatch(/the calls to renders fail \(not_executed: ECONNREFUSED.*one probes at/)
+  expect(worked.stderr).toMatch(/a probe of renders failed too/)
   const { targets } = await json<{ targets: Record<string, { breaker: unknown }> }>(['status'])
   expect(targets['renders']?.breaker).toEqual({
     since: expect.any(Number),

@@ -43,7 +43,7 @@ function noteEndsOf(turn: Turn, target: string, ends: readonly AttemptResult[]):
 }
 
 export function saveBreaker(turn: Turn, target: string, before: Breaker | null, after: Breaker | null): void {
-  const { sql, word, input, breakers } = turn
+  const { sql, word, input, breakers, stops } = turn
   if (after === null) {
     breakers.delete(target)
     sql.deleteBreaker.run(target)
@@ -57,10 +57,14 @@ export function saveBreaker(turn: Turn, target: string, before: Breaker | null, 
     const ramp_ms = rampMsOf(input.policyOf(target) ?? NO_POLICY)
     sql.saveBreakerPause.run({ target, since, until: probeAt, reason, ramp_ms })
     if (!wasOpen) note(turn, target, 'breaker_opened', reason)
+    if (!wasOpen) stops.push({ target, kind: 'breaker_opened', why: reason, until: probeAt })
+    else if (after.failedProbes > before.failedProbes)
+      stops.push({ target, kind: 'probe_failed', why: reason, until: probeAt })
   } else if (wasOpen) {
     // Calls begin again as after any other pause: few at first.
     sql.endBreakerPause.run({ target, now: word.now })
     note(turn, target, 'breaker_closed', null)
+    stops.push({ target, kind: 'breaker_closed', why: before.reason, until: null })
   }
 }
 

@@ -11,7 +11,7 @@ import type { Turn } from './turn-context.ts'
  * of the same account, in stores of their own, were told the same instant.
  */
 export function noteToldWait(
-  { sql, input, word }: Turn,
+  { sql, input, word, stops }: Turn,
   { target, outcome, endedAt }: AttemptResult,
   policy: TargetPolicy,
 ): void {
@@ -31,6 +31,7 @@ export function noteToldWait(
   }
   const wasWaiting = sql.isWaiting.get(told) === 1
   if (sql.beginWait.run(told).changes === 0 || wasWaiting) return
+  stops.push({ target, kind: 'told_to_wait', why: outcome.limitedBy, until })
   const detail = JSON.stringify({ scope, name, until })
   sql.insertEvent.run(null, target, word.now, 'told_to_wait', null, null, null, word.actor, outcome.limitedBy, detail)
 }

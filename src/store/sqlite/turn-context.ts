@@ -1,6 +1,6 @@
 // What every step of one turn is handed.
 import type { Breaker } from '../../core/breaker.ts'
-import type { TurnInput } from '../turn.ts'
+import type { StopNews, TurnInput } from '../turn.ts'
 import type { Rankings } from './rankings.ts'
 import type { Statements } from './statements.ts'
 import type { Word } from './transitions.ts'
@@ -17,6 +17,8 @@ export interface Turn {
   readonly rankings: Rankings
   /** By target, where one has something to tell; kept in step with the store. */
   readonly breakers: Map<string, Breaker>
+  /** Filled as answers are settled. */
+  readonly stops: StopNews[]
 }
 
 export function ownerOf(worker: { name: string; boot: string }): string {

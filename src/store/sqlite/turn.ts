@@ -35,6 +35,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     steadyAt: Math.max(now, input.steady.now()),
     rankings: facts.isRanked ? readRankings(sql) : NO_RANKINGS,
     breakers: readBreakers(sql),
+    stops: [],
   }
   const settled = input.results.map((result) => settle(turn, result, guard))
   noteCallEnds(turn, input.results, settled)
@@ -57,6 +58,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   keepClock(turn, facts)
   return {
     settled: [...settled, ...overdue.ended, ...claimed.dead],
+    stops: turn.stops,
     tracked,
     reconciled: decided.map(({ row }) => row),
     lost,
