@@ -104,6 +104,8 @@ export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptio
   return {
     reconcile: (target, question) =>
       ask(target, question, (found) => {
+        // Its lease ran out while a limit turned it away, and it was looked into again.
+        limited = limited.filter(({ requestId }) => requestId !== found.requestId)
         if (isCall(found)) calls.push(found)
         else words.push(found)
       }),

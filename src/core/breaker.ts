@@ -78,11 +78,13 @@ export function noteEnds(
 function noteEnd(breaker: Breaker | null, end: CallEnd, policy: BreakerPolicy, now: number): Breaker | null {
   const bearing = bearingOf(end.outcome)
   if (breaker?.kind === 'open') return afterOpening(breaker, end, bearing, policy, now)
-  if (bearing === 'neither' || (bearing === 'success' && breaker === null)) return breaker
+  const isUncounted = bearing === 'success' && breaker === null && policy.rate === null
+  if (bearing === 'neither' || isUncounted) return breaker
   const counted = count(breaker, bearing, policy, now)
-  if (counted.inARow >= policy.failures || isTooMany(counted, policy)) return open(end.outcome, policy, now)
-  // Nothing is kept of a target that answers.
-  return counted.inARow === 0 && (policy.rate === null || counted.failures === 0) ? null : counted
+  const isFailing = counted.inARow >= policy.failures || isTooMany(counted, policy)
+  if (bearing === 'failure' && isFailing) return open(end.outcome, policy, now)
+  // Nothing is kept of a target that answers, but where its share of failures counts.
+  return counted.inARow === 0 && policy.rate === null ? null : counted
 }
 
 function count(

@@ -1,5 +1,5 @@
 // The breakers of all targets, as one turn reads and writes them. A target whose calls succeed has no row.
-import { type Breaker, noteEnds } from '../../core/breaker.ts'
+import { type Breaker, type BreakerPolicy, noteEnds } from '../../core/breaker.ts'
 import { breakerOf, NO_POLICY, rampMsOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
@@ -25,20 +25,26 @@ export function readBreakers(sql: Statements): Map<string, Breaker> {
 
 /** What this turn's answers say of their targets. Those that changed nothing were counted before, or are nobody's. */
 export function noteCallEnds(turn: Turn, results: readonly AttemptResult[], settled: readonly SettledRow[]): void {
-  const isQuiet = turn.breakers.size === 0 && results.every(({ outcome }) => outcome.kind === 'accepted')
-  if (isQuiet) return
-  const counted = results.filter((_, i) => settled[i]?.applied === true)
+  const isPlain = ({ outcome, target }: AttemptResult) =>
+    outcome.kind === 'accepted' && policyOf(turn, target)?.rate === null
+  if (turn.breakers.size === 0 && results.every(isPlain)) return
+  // Where a later attempt still runs, this is the end of an earlier one.
+  const counted = results.filter((_, i) => settled[i]?.applied === true && settled[i]?.state !== 'invoking')
   for (const target of new Set(counted.map((result) => result.target))) {
     const ends = counted.filter((result) => result.target === target)
     noteEndsOf(turn, target, ends)
   }
 }
 
+function policyOf({ input }: Turn, target: string): BreakerPolicy | null {
+  return breakerOf(input.policyOf(target) ?? NO_POLICY)
+}
+
 function noteEndsOf(turn: Turn, target: string, ends: readonly AttemptResult[]): void {
-  const policy = breakerOf(turn.input.policyOf(target) ?? NO_POLICY)
-  if (policy === null) return
+  const policy = policyOf(turn, target)
   const before = turn.breakers.get(target) ?? null
-  const after = noteEnds(before, ends, policy, turn.word.now)
+  // Whoever wants none closes one that is open.
+  const after = policy === null ? null : noteEnds(before, ends, policy, turn.word.now)
   if (after !== before) saveBreaker(turn, target, before, after)
 }
 

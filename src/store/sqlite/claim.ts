@@ -59,7 +59,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
   const isPassedOn = passOnTurns(turn, dead)
-  return { calls, dead, more: head !== null || isPassedOn || lanes.lookedThrough() !== null }
+  return { calls, dead, more: slots <= 0 || head !== null || isPassedOn || lanes.lookedThrough() !== null }
 }
 
 /** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */

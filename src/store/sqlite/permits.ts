@@ -2,7 +2,7 @@
 // share, and a pause that ends by itself, with the ramp after it. Each says how many calls it lets begin, and is charged by those that
 // do, in the transaction that claims them: so it holds for all processes together.
 import { beginProbe, callsAllowed } from '../../core/breaker.ts'
-import type { Limits, RateLimit } from '../../core/policy.ts'
+import { breakerOf, type Limits, type RateLimit } from '../../core/policy.ts'
 import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
@@ -34,6 +34,8 @@ export interface Permits {
 const NONE: readonly Permits[] = []
 /** Of the pause that goes with a breaker. */
 const BREAKER_CAUSE = 'breaker'
+/** What two readings of one clock may differ by. */
+const CLOCK_SET_MS = 1000
 
 /** @returns the permits that each target's calls need; those of a bucket are the same for all that share it. */
 export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits[] {
@@ -56,11 +58,13 @@ export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits
     return made
   }
 
-  return ({ name, policy: { limits } }) => {
+  return (target) => {
+    const { name } = target
+    const { limits } = target.policy
     const { rate, concurrency, bucket } = limits
     if (rate === null && concurrency === null && bucket === undefined && pauses.length === 0) return NONE
     const made = [...pausePermits(turn, pauses, 'target', name, limits)]
-    const ofBreaker = breakerPermits(turn, name)
+    const ofBreaker = breakerPermits(turn, target)
     if (ofBreaker !== null) made.push(ofBreaker)
     if (rate !== null) {
       const tokens = read(sql.targetTokens, name)
@@ -76,13 +80,22 @@ const UNLIMITED: Limits = { concurrency: null, rate: null }
 
 /** Those whose ramp is over are removed: nothing is left of them that holds a call back. */
 function currentPauses({ sql, word, breakers }: Turn): readonly TimedPauseRow[] {
-  const rows = sql.timedPauses.all() as TimedPauseRow[]
+  const rows = (sql.timedPauses.all() as TimedPauseRow[]).map((pause) => asOfNow(sql, pause, word.now))
   return rows.filter(({ scope, name, cause, until, ramp_ms }) => {
     // An open breaker's has no end before it is closed.
     if (word.now < until + ramp_ms || (cause === BREAKER_CAUSE && breakers.get(name)?.kind === 'open')) return true
     sql.endTimedPause.run(scope, name, cause)
     return false
   })
+}
+
+/** Where the clock has been set back behind its beginning, a pause begins anew: else it would last for as long as was lost. */
+function asOfNow(sql: Statements, pause: TimedPauseRow, now: number): TimedPauseRow {
+  if (now >= pause.since - CLOCK_SET_MS) return pause
+  const moved = { ...pause, since: now, until: pause.until - (pause.since - now) }
+  const { scope, name, cause, since, until } = moved
+  sql.moveTimedPause.run({ scope, name, cause, since, until })
+  return moved
 }
 
 function read(tokens: Statements['targetTokens'], name: string): Bucket | null {
@@ -130,7 +143,9 @@ function ratePermits(rate: RateLimit, stored: Bucket | null, now: number, save: 
       return nextTokenAt(left(this.taken), rate)
     },
     save() {
-      if (this.taken > 0) save(left(this.taken))
+      // A clock that was set back must be known, or nothing is ever earned by it.
+      const isSetBack = stored !== null && bucket.at < stored.at
+      if (this.taken > 0 || isSetBack) save(left(this.taken))
     },
   }
 }
@@ -140,8 +155,8 @@ function slotPermits(open: number): Permits {
 }
 
 /** Null: it lets any number begin. */
-function breakerPermits(turn: Turn, target: string): Permits | null {
-  const breaker = turn.breakers.get(target)
+function breakerPermits(turn: Turn, { name: target, policy }: ClaimTarget): Permits | null {
+  const breaker = breakerOf(policy) === null ? undefined : turn.breakers.get(target)
   const { word, input } = turn
   const allowed = callsAllowed(breaker ?? null, word.now)
   if (breaker?.kind !== 'open' || allowed === 'any') return null

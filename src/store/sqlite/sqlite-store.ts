@@ -276,7 +276,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       change('resume', () => {
         const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes
         const resumed = sql.resumeTarget.run(target).changes + waits > 0
-        if (resumed) sql.wakePaused.run(now, target)
+        if (resumed) sql.wakePaused.run({ now, target })
         if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
         return resumed
       }),

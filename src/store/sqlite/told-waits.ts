@@ -4,6 +4,7 @@ import { spreadMs } from '../../core/backoff.ts'
 import { rampMsOf, type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
+import { tokenLeft } from '../../core/token-bucket.ts'
 import type { Turn } from './turn-context.ts'
 
 /**
@@ -38,13 +39,15 @@ export function noteToldWait(
 
 /** Nothing left this machine, which is surely no call to the API. */
 export function returnPermits(
-  { sql, input }: Turn,
+  { sql, input, word }: Turn,
   { target, state, updatedAt }: TaskState,
   { limits }: TargetPolicy,
 ): void {
-  if (limits.rate !== null) sql.returnTargetToken.run(target)
-  if (limits.bucket !== undefined && input.claim.buckets?.[limits.bucket]?.rate)
-    sql.returnBucketToken.run(limits.bucket)
-  // The claim is the last that has changed a row whose call runs.
-  if (state === 'invoking') sql.returnBegun.run({ target, claimed_at: updatedAt })
+  // The claim is the last that has changed a row whose call runs; of others nobody knows when they were charged.
+  if (state !== 'invoking') return
+  const sinceMs = word.now - updatedAt
+  if (limits.rate !== null) sql.returnTargetToken.run(tokenLeft(limits.rate, sinceMs), target)
+  const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
+  if (shared) sql.returnBucketToken.run(tokenLeft(shared, sinceMs), limits.bucket)
+  sql.returnBegun.run({ target, claimed_at: updatedAt })
 }

@@ -38,7 +38,8 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
   if (row.state === 'queued') unqueue(sql, row)
-  if (next.priority !== row.priority) sql.setPriority.run(next.priority, row.requestId)
+  // Of a request that was called meanwhile, the row's is of that call.
+  if (transition.patch.priority !== undefined) sql.setPriority.run(next.priority, row.requestId)
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
   if (next.expiresAt !== row.expiresAt) sql.setExpiresAt.run(next.expiresAt, row.requestId)
   if (to === 'queued') queue(sql, next, transition.dueAt ?? word.now, word.now)

@@ -21,13 +21,13 @@ export const LIMIT_SQL = {
      ON CONFLICT (target) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
   ),
   // The next refill keeps it within the burst.
-  returnTargetToken: row('UPDATE targets SET tokens = tokens + 1 WHERE target = ? AND tokens_at IS NOT NULL'),
+  returnTargetToken: row('UPDATE targets SET tokens = tokens + ? WHERE target = ? AND tokens_at IS NOT NULL'),
   bucketTokens: row('SELECT tokens, tokens_at AS at FROM buckets WHERE bucket = ?'),
   saveBucketTokens: row(
     `INSERT INTO buckets (bucket, tokens, tokens_at) VALUES (?, ?, ?)
      ON CONFLICT (bucket) DO UPDATE SET tokens = excluded.tokens, tokens_at = excluded.tokens_at`,
   ),
-  returnBucketToken: row('UPDATE buckets SET tokens = tokens + 1 WHERE bucket = ?'),
+  returnBucketToken: row('UPDATE buckets SET tokens = tokens + ? WHERE bucket = ?'),
 
   // members
   joinBucket: row(
@@ -61,6 +61,9 @@ export const LIMIT_SQL = {
   countBegun: row('UPDATE timed_pauses SET begun = begun + ? WHERE scope = ? AND name = ? AND cause = ?'),
   returnBegun: row(
     `UPDATE timed_pauses SET begun = MAX(0, begun - 1) WHERE until <= :claimed_at AND ${pausesOf(':target')}`,
+  ),
+  moveTimedPause: row(
+    'UPDATE timed_pauses SET since = :since, until = :until WHERE scope = :scope AND name = :name AND cause = :cause',
   ),
   endTimedPause: row('DELETE FROM timed_pauses WHERE scope = ? AND name = ? AND cause = ?'),
   cutTimedPauses: row(`UPDATE timed_pauses SET until = :now WHERE until > :now AND ${pausesOf(':target')}`),

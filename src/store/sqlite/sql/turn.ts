@@ -126,7 +126,9 @@ export const TURN_SQL = {
   ),
   // What waited only for its target to be open again.
   wakePaused: row(
-    `UPDATE task_state SET next_check_at = ? WHERE state = 'unknown' AND target = ?
+    `UPDATE task_state SET next_check_at = :now WHERE state = 'unknown' AND (target = :target OR target IN (
+         SELECT others.target FROM bucket_members JOIN bucket_members AS others USING (bucket)
+         WHERE bucket_members.target = :target))
        AND (reason = 'target_paused' OR reason = 'told_to_wait' OR reason = 'breaker_open')`,
   ),
   payload: value('SELECT payload FROM requests WHERE request_id = ?'),

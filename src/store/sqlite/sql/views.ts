@@ -8,6 +8,10 @@ import { row, value } from './text.ts'
 export const NEEDS_ATTENTION = `(task_state.state = 'unknown' OR task_state.state = 'held' OR task_state.state = 'dead'
   OR task_state.state = 'canceled') = 1`
 
+/** Of a queued request. */
+const IS_SCHEDULED = `(EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
+    AND waiting.request_id = requests.request_id) OR (${IS_SCHEDULED_BEHIND}))`
+
 export const OVERVIEW_COLUMNS = `
   COALESCE(requests.request_id, task_state.request_id) AS request_id,
   COALESCE(task_state.target, requests.target) AS target,
@@ -53,13 +57,11 @@ export const VIEW_SQL = {
   overview: row(`${overviewOf('requests.request_id = :id')} UNION ${overviewOf('task_state.request_id = :id')}`),
   queuedAfter: row(
     `SELECT requests.request_id AS requestId, COALESCE(task_state.version, 0) AS version,
-       CASE WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
-         AND waiting.request_id = requests.request_id) THEN 'scheduled' ELSE 'ready' END AS state
+       CASE WHEN ${IS_SCHEDULED} THEN 'scheduled' ELSE 'ready' END AS state
      FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
      WHERE requests.request_id > :after AND COALESCE(task_state.state, 'queued') = 'queued'
        AND (:target IS NULL OR requests.target = :target) AND (:reason IS NULL OR task_state.reason = :reason)
-       AND (:state IS NULL OR (:state = 'scheduled') = EXISTS (SELECT 1 FROM waiting
-         WHERE waiting.due_at = requests.due_at AND waiting.request_id = requests.request_id))
+       AND (:state IS NULL OR (:state = 'scheduled') = ${IS_SCHEDULED})
      ORDER BY requests.request_id LIMIT +:limit`,
   ),
   request: row('SELECT * FROM requests WHERE request_id = ?'),
