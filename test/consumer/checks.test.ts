@@ -93,6 +93,21 @@ test('what was found waits for more while a line stands, but not for long', asyn
   expect(idsOf(checks.findings(1).reconciliations)).toEqual([2])
 })
 
+test('a verdict that a limit turned away is offered once, however often its row is looked into again', async () => {
+  const { checks, asked, ask } = openChecks(1)
+  for (const i of [0, 1, 2]) {
+    ask(1)
+    await asked[i]?.say(REPLAY)
+    const findings = checks.findings(1)
+    expect(idsOf(findings.reconciliations)).toEqual([1])
+    checks.recorded(
+      findings,
+      findings.reconciliations.map((verdict) => rowOf(verdict, 'limited')),
+    )
+  }
+  expect(checks.size).toBe(1)
+})
+
 test('a worker that stops records what was found at once, whatever stands in line', async () => {
   const { checks, asked, ask } = openChecks(1)
   ask(1)
