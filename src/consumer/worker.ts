@@ -335,7 +335,7 @@ function createLoop(options: WorkerOptions) {
     const checkSlots = freeChecks() + answered + Math.min(answered, CHECKS_IN_LINE)
     let grantedAt: Instant = instantOf(clock)
     // What is ready is looked for once a slot is free.
-    if (claimSlots === 0 && mayHaveWork) mayHaveReady = true
+    if (options.claimsReady && claimSlots === 0 && mayHaveWork) mayHaveReady = true
     // Whoever makes work while this turn runs is heard after it.
     mayHaveWork = trouble.isOn
     const result = await store.turn({

@@ -66,3 +66,11 @@ test('the more urgent goes first where there is one slot', async () => {
   await once.startWorker({ concurrency: 1, drain: { horizonMs: 0 } }).done
   expect(called.slice(0, 3)).toEqual(['trickle', 'trickle', 'trickle'])
 })
+
+test('a sweep leaves what is ready to others, and ends', async () => {
+  const { once, called, enqueue } = await openWorld()
+  await enqueue('flood', 3)
+  await once.recover({ drain: { horizonMs: 0 } })
+  expect(called).toEqual([])
+  expect((await once.status()).states).toEqual({ ready: 3 })
+})
