@@ -5,20 +5,22 @@ import { randomBytes } from 'node:crypto'
 import { type Clock, type Instant, instantOf, type SteadyTime } from '../core/clock.ts'
 import { hasCode } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
-import type { Buckets, Limits } from '../core/policy.ts'
+import type { Buckets } from '../core/policy.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
 import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
-import type { Claimable, Investigation, Preparation, SettledRow, TrackedTask, WorkerLife } from '../store/turn.ts'
+import type { Claimable, Investigation, Preparation, TrackedTask, WorkerLife } from '../store/turn.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { AbortLike, TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
 import { createLogBound } from './bound-log.ts'
+import { CHECKS_BESIDE_CALLS, createCheckRoom } from './check-room.ts'
 import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
+import { plainEvents } from './plain-events.ts'
 import { createRankingWord } from './ranking-word.ts'
 import { createRunningCalls } from './running-calls.ts'
 import { createSlots } from './slots.ts'
@@ -76,8 +78,6 @@ export interface Worker {
 }
 
 const SPILL_SCAN_MS = 30_000
-/** This many questions go on beside however many calls. */
-const CHECKS_BESIDE_CALLS = 16
 const CHECKS_IN_LINE = 64
 const SAVE_WITHIN_MS = 500
 /** Of answers and of claims in one turn, so that neither the event loop nor the lock is held for long: about 4 ms. */
@@ -106,14 +106,10 @@ function createLoop(options: WorkerOptions) {
     const policy = policyOf(name)
     return policy === undefined ? [] : [{ name, policy }]
   })
-  const limitedTargets = claimTargets.flatMap(({ name, policy: { limits } }) => {
-    const shared = limits.bucket === undefined ? undefined : options.buckets[limits.bucket]
-    const atOnce = Math.min(questionsAtOnce(limits), questionsAtOnce(shared ?? limits))
-    return atOnce === Number.POSITIVE_INFINITY ? [] : [{ name, atOnce }]
-  })
   const wake = createWake(clock)
   const pace = createPace(clock)
   const checks = createChecks({ clock, log, limit: checksAtOnce, leaseMs, onNews: () => wake.signal() })
+  const roomOfChecks = createCheckRoom({ targets: claimTargets, buckets: options.buckets, openTo: checks.openTo })
   const counters = createCounters()
   const slots = createSlots(clock, concurrency)
   const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
@@ -207,14 +203,6 @@ function createLoop(options: WorkerOptions) {
 
   function isFull(): boolean {
     return slots.free() <= 0 && freeChecks() <= 0
-  }
-
-  /**
-   * How many more questions the targets bear that say how much they do. A claim counts their calls and no questions: of these
-   * there are at most as many at once as calls, and few where there is a rate.
-   */
-  function roomForChecks(): ReadonlyMap<string, number> {
-    return new Map(limitedTargets.map(({ name, atOnce }) => [name, Math.max(0, atOnce - checks.openTo(name))]))
   }
 
   /** What was answered goes first where the store may not take both; with nothing to settle, a claim is what shows that it can. */
@@ -357,7 +345,7 @@ function createLoop(options: WorkerOptions) {
         lookFrom,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomForChecks() },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomOfChecks() },
       policyOf,
       random: options.random,
     })
@@ -399,20 +387,4 @@ function createLoop(options: WorkerOptions) {
   }
 
   return { run, stop, report: tally.report, counters: () => ({ ...counters }) }
-}
-
-function questionsAtOnce({ concurrency, rate }: Limits): number {
-  return Math.min(
-    concurrency ?? Number.POSITIVE_INFINITY,
-    rate === null ? Number.POSITIVE_INFINITY : CHECKS_BESIDE_CALLS,
-  )
-}
-
-/** A turn settles its answers in their order. */
-function plainEvents(results: readonly AttemptResult[], settled: readonly SettledRow[], actor: string): RequestEvent[] {
-  return results.flatMap(({ requestId, target, attempt, outcome, endedAt: at }, i): RequestEvent[] => {
-    if (settled[i]?.isPlain !== true || outcome.kind !== 'accepted') return []
-    const moved = { kind: 'submitted', from: 'invoking', to: 'submitted', reason: 'answer' }
-    return [{ eventId: null, requestId, target, at, ...moved, attempt, actor, detail: { taskId: outcome.taskId } }]
-  })
 }

@@ -38,6 +38,9 @@ export function shortestSince(start: Instant, now: Instant): number {
   return Math.min(now.wall - start.wall, now.monotonic - start.monotonic)
 }
 
+/** An instant that lies so far ahead of the clock was read before the clock was set back; less is what two readings may differ by. */
+export const CLOCK_SET_MS = 1000
+
 /** A difference between the two clocks that is no setting. */
 export const CLOCK_NOISE_MS = 100
 

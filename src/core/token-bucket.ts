@@ -1,4 +1,5 @@
 // A token bucket as arithmetic on two stored numbers; the claim transaction charges it.
+import { CLOCK_SET_MS } from './clock.ts'
 import type { RateLimit } from './policy.ts'
 
 export interface Bucket {
@@ -6,16 +7,13 @@ export interface Bucket {
   readonly at: number
 }
 
-/** What two readings of one clock may differ by. */
-const NOISE_MS = 1000
-
 /** A clock that went back adds nothing; one that was set back by more is where the bucket goes on from. */
 export function refill(bucket: Bucket | null, rate: RateLimit, now: number): Bucket {
   if (bucket === null) return { tokens: rate.burst, at: now }
   const earned = (Math.max(0, now - bucket.at) * rate.count) / rate.perMs
   return {
     tokens: Math.min(rate.burst, bucket.tokens + earned),
-    at: now < bucket.at - NOISE_MS ? now : Math.max(now, bucket.at),
+    at: now < bucket.at - CLOCK_SET_MS ? now : Math.max(now, bucket.at),
   }
 }
 

@@ -56,32 +56,21 @@ test('what is known already is not counted again when the clock is set right', (
   expect(steady.now()).toBe(1_000_000)
 })
 
-test('time by which another process has called is not taken back by one that knows better', () => {
+test.each([
+  ['by its calls, which are of a time to come', 5000],
+  ['since it did not look for longer than the clock was ahead', 13_000],
+])('time by which another process may have called is not taken back by one that knows better: %s', (_, laterMs) => {
   const { clock, pass, set } = settable()
   const watching = steadyTime(clock)
   set(-12_000)
   watching.hear({ clockAheadMs: 12_000, highWaterAt: 0 })
   set(12_000)
-  const later = steadyTime(clock)
-  later.hear({ clockAheadMs: 12_000, highWaterAt: 0 })
-  const highWaterAt = later.now()
-  pass(5000)
+  const other = steadyTime(clock)
+  other.hear({ clockAheadMs: 12_000, highWaterAt: 0 })
+  const highWaterAt = other.now()
+  pass(laterMs)
   watching.hear({ clockAheadMs: 12_000, highWaterAt })
-  expect(watching.now()).toBe(highWaterAt + 5000)
-})
-
-test('who did not look for longer than the clock was ahead cannot know who called meanwhile', () => {
-  const { clock, pass, set } = settable()
-  const watching = steadyTime(clock)
-  set(-12_000)
-  watching.hear({ clockAheadMs: 12_000, highWaterAt: 0 })
-  set(12_000)
-  const later = steadyTime(clock)
-  later.hear({ clockAheadMs: 12_000, highWaterAt: 0 })
-  const highWaterAt = later.now()
-  pass(13_000)
-  watching.hear({ clockAheadMs: 12_000, highWaterAt })
-  expect(watching.now()).toBe(highWaterAt + 13_000)
+  expect(watching.now()).toBe(highWaterAt + laterMs)
 })
 
 test('fractions of the monotonic clock are lost to the caller, not to the time', () => {

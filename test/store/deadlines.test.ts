@@ -51,7 +51,7 @@ async function reconcile(world: World, call: ClaimedCall, verdict: Reconciliatio
   const { target, requestId } = call
   const policy = {
     keyed: KEYED,
-    lookup: { ...LOOKUP, lookup: { ...LOOKUP.lookup, misses: 1 } as never },
+    lookup: { ...LOOKUP, lookup: LOOKUP.lookup && { ...LOOKUP.lookup, misses: 1 } },
     opaque: OPAQUE,
   }[target as 'keyed']
   return world.turn({ reconciliations: [{ requestId, target, version: view?.version ?? 0, policy, verdict }] })

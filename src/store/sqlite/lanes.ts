@@ -92,25 +92,10 @@ function lookAround(
 
 /** All that have something ready, each once: those behind `from`, then those before. */
 function* readyTargets(sql: Statements, from: string): Iterable<string> {
-  for (const part of [
-    { after: from, through: LAST_NAME },
-    { after: '', through: from },
-  ]) {
-    for (let after = part.after; ; ) {
-      const names = sql.readyTargets.all({ after, limit: LANES_A_TURN }) as string[]
-      for (const name of names) {
-        if (name > part.through) break
-        yield name
-      }
-      const last = names.at(-1)
-      if (names.length < LANES_A_TURN || last === undefined || last >= part.through) break
-      after = last
-    }
-  }
+  const next = (after: string) => sql.nextLane.get(after) as string | undefined
+  for (let name = next(from); name !== undefined; name = next(name)) yield name
+  for (let name = next(''); name !== undefined && name <= from; name = next(name)) yield name
 }
-
-/** Behind every name of a target, which have letters, digits and a few signs. */
-const LAST_NAME = '\u{10ffff}'
 
 function nextHead(turn: Turn, lanes: readonly Lane[], wanted: number): Head | null {
   // One lane is read ahead as far as it can be needed; many are probed a few heads at a time.

@@ -2,6 +2,7 @@
 // share, and a pause that ends by itself, with the ramp after it. Each says how many calls it lets begin, and is charged by those that
 // do, in the transaction that claims them: so it holds for all processes together.
 import { beginProbe, callsAllowed } from '../../core/breaker.ts'
+import { CLOCK_SET_MS } from '../../core/clock.ts'
 import { breakerOf, type Limits, type RateLimit } from '../../core/policy.ts'
 import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
@@ -34,8 +35,6 @@ export interface Permits {
 const NONE: readonly Permits[] = []
 /** Of the pause that goes with a breaker. */
 const BREAKER_CAUSE = 'breaker'
-/** What two readings of one clock may differ by. */
-const CLOCK_SET_MS = 1000
 
 /** @returns the permits that each target's calls need; those of a bucket are the same for all that share it. */
 export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits[] {

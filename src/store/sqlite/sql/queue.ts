@@ -90,14 +90,6 @@ export const QUEUE_SQL = {
     `SELECT COALESCE(MIN(due_at, expires_at), due_at, expires_at) FROM (
        SELECT (SELECT MIN(due_at) FROM waiting) AS due_at, (SELECT MIN(expires_at) FROM expiries) AS expires_at)`,
   ),
-  // From one to the next by the index: each costs a look, however many rows it has.
-  readyTargets: value(
-    `WITH RECURSIVE names (target) AS (
-       SELECT MIN(target) FROM ready WHERE target > :after
-       UNION ALL SELECT (SELECT MIN(target) FROM ready WHERE ready.target > names.target) FROM names WHERE target IS NOT NULL
-       LIMIT +:limit)
-     SELECT target FROM names WHERE target IS NOT NULL`,
-  ),
   laneHead: row(
     `SELECT target, rank, due_at, request_id FROM ready
      WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
