@@ -122,7 +122,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
     request: EnqueueRequest<Name, Payloads[Name]>,
   ): Enqueued
   /**
-   * NDJSON, streamed: `{"payload", "target"?, "priority"?, "runAt"?, "delay"?, "expiresAt"?, "logicalHash"?, "orderingKey"?, "dedupe"?}` a line.
+   * NDJSON, streamed: `{"payload", "target"?, "priority"?, "runAt"?, "delay"?, "expiresAt"?, "logicalHash"?, "orderingKey"?, "group"?, "dedupe"?}` a line.
    * Bad lines are in the report, not thrown; running the same lines again is safe.
    */
   enqueueLines(source: AsyncIterable<Buffer>, options: LinesOptions): Promise<EnqueueLinesReport>

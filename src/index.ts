@@ -85,6 +85,7 @@ export type {
   BlockedBy,
   BlockedKey,
   EventView,
+  GroupsStatus,
   ListedOrphan,
   NewDeadline,
   OpenBreakerView,

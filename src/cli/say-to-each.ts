@@ -1,8 +1,9 @@
 // One word for many requests: each is told on a line, and then in numbers what became of all.
 import type { Command } from 'commander'
 import type { EachOptions } from '../api.ts'
+import type { RequestState } from '../core/task-state.ts'
 import type { EachFilter, SaidReport, SaidRequest } from '../recovery/say-to-each.ts'
-import { nonEmpty } from './arguments.ts'
+import { nonEmpty, usage } from './arguments.ts'
 import { type Context, requireSeen } from './context.ts'
 import { EXIT } from './exit-codes.ts'
 import { escapeControls, plural, print, printJson } from './print.ts'
@@ -11,6 +12,7 @@ import { addWordOptions, type WordFlags, wordOf } from './word.ts'
 export interface EachFlags extends WordFlags {
   readonly target?: string
   readonly reason?: string
+  readonly group?: string
   readonly dryRun?: true
 }
 
@@ -19,7 +21,28 @@ export function addEachOptions(command: Command): Command {
   command
     .option('--target <name>', 'those of this target', nonEmpty)
     .option('--reason <word>', 'those with this reason, as "onceish list" shows it', nonEmpty)
+    .option('--group <name>', 'those of this group', nonEmpty)
   return addWordOptions(command).option('--dry-run', 'say what would be done to which, and change nothing')
+}
+
+/**
+ * Which requests a word is for.
+ * @throws OnceishError USAGE where neither ids nor options say.
+ */
+export function eachFilterOf(
+  given: readonly number[],
+  { target, reason, group, state }: EachFlags & { readonly state?: RequestState },
+): { readonly filter: EachFilter; readonly isByIdAlone: boolean } {
+  const fits = {
+    ...(target && { target }),
+    ...(reason && { reason }),
+    ...(group && { group }),
+    ...(state && { state }),
+  }
+  const isByIdAlone = Object.keys(fits).length === 0
+  if (given.length === 0 && isByIdAlone)
+    throw usage('say which requests: their ids, or options such as --target and --reason for all that fit')
+  return { filter: { ...(given.length > 0 && { ids: given }), ...fits }, isByIdAlone }
 }
 
 export function eachWordOf({ dryRun, ...word }: EachFlags): Pick<EachOptions, 'actor' | 'note' | 'dryRun'> {

@@ -49,6 +49,7 @@ const FIELDS = [
   'delay',
   'expiresAt',
   'orderingKey',
+  'group',
   'dedupe',
 ] as const
 
@@ -141,7 +142,7 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new OnceishError(
       'LINE_INVALID',
-      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
+      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "group"?, "dedupe"?}',
     )
   }
   return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)
@@ -159,6 +160,7 @@ function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string 
     throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
   checkOptional(value, 'logicalHash', 'string')
   checkOptional(value, 'orderingKey', 'string')
+  checkOptional(value, 'group', 'string')
   checkOptional(value, 'priority', 'number')
   if (value['dedupe'] !== undefined && !['always', 'live', 'none'].includes(value['dedupe'] as string)) {
     throw new OnceishError('LINE_INVALID', '"dedupe" is "always", "live" or "none"')

@@ -4,7 +4,7 @@ import type { Duration } from '../config/code-target.ts'
 import { parseDuration } from '../config/duration.ts'
 import { jsonTexts } from '../core/canonical-json.ts'
 import { OnceishError } from '../core/errors.ts'
-import { MAX_ORDERING_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
+import { MAX_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
@@ -33,6 +33,12 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
    * No part of what makes two requests the same: one that is there already keeps the key that it has.
    */
   readonly orderingKey?: string | undefined
+  /**
+   * 1 to 256 bytes, such as a customer's id: of one target, groups take turns at being called, one request each, so that the flood of
+   * one keeps the others waiting for no more than a round; within a group the priority counts. Those without one stand together as
+   * a group of their own. As `orderingKey`, no part of what makes two requests the same.
+   */
+  readonly group?: string | undefined
   /** What makes two requests the same; absent: derived from target and payload. */
   readonly logicalHash?: string | undefined
   /** Default the target's. */
@@ -100,7 +106,8 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     payloadHash,
     priority: checkedPriority(request.priority ?? 0),
     ...timesOf(request, policy, rules.now),
-    orderingKey: orderingKeyOf(request),
+    orderingKey: keyOf(request, 'orderingKey'),
+    group: keyOf(request, 'group'),
     dedupe,
   }
 }
@@ -136,16 +143,17 @@ export function checkedPriority(priority: number): number {
   )
 }
 
-function orderingKeyOf({ orderingKey }: EnqueueRequest): string | null {
-  if (orderingKey === undefined) return null
-  if (typeof orderingKey === 'string' && orderingKey.isWellFormed()) {
-    const bytes = Buffer.byteLength(orderingKey)
-    if (bytes > 0 && bytes <= MAX_ORDERING_KEY_BYTES) return orderingKey
+function keyOf(request: EnqueueRequest, name: 'orderingKey' | 'group'): string | null {
+  const key = request[name]
+  if (key === undefined) return null
+  if (typeof key === 'string' && key.isWellFormed()) {
+    const bytes = Buffer.byteLength(key)
+    if (bytes > 0 && bytes <= MAX_KEY_BYTES) return key
   }
-  const given = typeof orderingKey === 'string' ? `${Buffer.byteLength(orderingKey)} bytes` : typeof orderingKey
+  const given = typeof key === 'string' ? `${Buffer.byteLength(key)} bytes` : typeof key
   throw new OnceishError(
     'REQUEST_INVALID',
-    `orderingKey is well-formed text of 1 to ${MAX_ORDERING_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
+    `${name} is well-formed text of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 

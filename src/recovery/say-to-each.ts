@@ -13,6 +13,7 @@ export interface EachFilter {
   readonly target?: string
   /** As `RequestView.reason` has it. */
   readonly reason?: string
+  readonly group?: string
   /** For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both). */
   readonly state?: RequestState
 }
@@ -102,11 +103,15 @@ async function readMeant(
   options: SayOptions,
   refuse: (said: SaidRequest) => void,
 ): Promise<readonly Meant[]> {
-  const { ids, target, reason, state } = filter
+  const { ids, target, reason, group, state } = filter
   if (ids !== undefined) return readNamed(store, { ...filter, ids }, options, refuse)
-  if (target === undefined && reason === undefined && state === undefined)
-    throw new OnceishError('USAGE', 'say which requests: ids, a target, a reason or a state')
-  const fits = { ...(target !== undefined && { target }), ...(reason !== undefined && { reason }) }
+  if (target === undefined && reason === undefined && group === undefined && state === undefined)
+    throw new OnceishError('USAGE', 'say which requests: ids, a target, a reason, a group or a state')
+  const fits = {
+    ...(target !== undefined && { target }),
+    ...(reason !== undefined && { reason }),
+    ...(group !== undefined && { group }),
+  }
   const { word } = options.saying
   const read = (afterId: number) =>
     word === 'reprioritize'
@@ -144,9 +149,10 @@ async function readNamed(
   return meant
 }
 
-function misfitOf(view: RequestView, { target, reason, state }: EachFilter): string | null {
+function misfitOf(view: RequestView, { target, reason, group, state }: EachFilter): string | null {
   if (target !== undefined && view.target !== target) return `its target is ${view.target}`
   if (reason !== undefined && view.reason !== reason) return `its reason is ${view.reason ?? 'none'}`
+  if (group !== undefined && view.group !== group) return `its group is ${view.group ?? 'none'}`
   return state !== undefined && view.state !== state ? `it is not ${state}` : null
 }
 

@@ -46,6 +46,8 @@ export interface NewRequest {
   readonly dueAt: number | null
   /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
   readonly orderingKey: string | null
+  /** Groups of one target take turns; null: those without one stand together. */
+  readonly group: string | null
   readonly dedupe: Dedupe
   /** Past it, it is not called any more; null: it has no deadline. */
   readonly expiresAt: number | null

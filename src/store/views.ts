@@ -37,6 +37,8 @@ export interface RequestView {
   readonly resolutions: readonly Resolution['kind'][]
   /** One request of the same target and key is called at a time. Null: without one, or submitted, with which it leaves. */
   readonly orderingKey: string | null
+  /** Groups of one target take turns at being called. Null: without one, or submitted, with which it leaves. */
+  readonly group: string | null
   /** Of those with its ordering key the one that goes first; null: it waits for none. */
   readonly blockedBy: BlockedBy | null
 }
@@ -71,6 +73,8 @@ export interface RequestFilter {
   readonly orderingKey?: string
   /** Only those behind a request of their ordering key that is in doubt, held or dead. */
   readonly blocked?: boolean
+  /** Only those of this group that are still owed. */
+  readonly group?: string
   readonly limit: number
   /** Only those with larger ids. */
   readonly afterId?: number
@@ -216,6 +220,7 @@ export interface TargetStatus {
   readonly expired: number
   /** Of ready requests, the longest wait of each priority, the highest first. */
   readonly oldestReady: readonly PriorityWait[]
+  readonly groups: GroupsStatus
   /** Its own, and those of the bucket that it shares. */
   readonly waits: readonly TimedPause[]
   /** Null: closed. */
@@ -224,6 +229,14 @@ export interface TargetStatus {
   readonly parked: number
   /** When the first of them goes on; epoch ms. */
   readonly parkedUntil: number | null
+}
+
+/** Groups that have something ready. */
+export interface GroupsStatus {
+  /** How many have. */
+  readonly ready: number
+  /** Those that have most, the first of them: some three. */
+  readonly longest: readonly { readonly group: string; readonly ready: number }[]
 }
 
 /** Of the ready requests of one priority. */
@@ -242,6 +255,7 @@ export const UNSEEN_TARGET: TargetStatus = {
   pauseReason: null,
   expired: 0,
   oldestReady: [],
+  groups: { ready: 0, longest: [] },
   waits: [],
   breaker: null,
   parked: 0,
@@ -312,6 +326,7 @@ export interface QueuedFilter {
   readonly state?: 'ready' | 'scheduled'
   readonly target?: string
   readonly reason?: string
+  readonly group?: string
 }
 
 /** A person's word that many requests can be given. */

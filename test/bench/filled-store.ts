@@ -16,6 +16,8 @@ export interface Fill {
   readonly leased: number
   /** Ready rows share these many ordering keys, one after the other: the first of each is queued. Absent: none has one. */
   readonly keys?: number
+  /** Ready rows belong to so many groups, one after the other; absent: to none. */
+  readonly groups?: number
   /** Ready rows belong to so many targets, one after the other; absent: all to one. */
   readonly targets?: number
 }
@@ -30,7 +32,7 @@ export function targetsOf({ targets = 1 }: Pick<Fill, 'targets'>): readonly stri
 
 /** Leaves a file without a log, in which nobody has called yet. */
 export async function fillStore(path: string, fill: Fill): Promise<void> {
-  const { ready, future, priorities, leased, keys = 0, targets = 1 } = fill
+  const { ready, future, priorities, leased, keys = 0, groups = 0, targets = 1 } = fill
   const { close } = await driveStore({ path, targets: targetsOf(fill) })
   await close()
   const db = new Database(path)
@@ -41,18 +43,20 @@ export async function fillStore(path: string, fill: Fill): Promise<void> {
   // Numbers are bound as reals.
   const addRequests = db.prepare(`
     WITH RECURSIVE orders (n) AS (SELECT CAST(:from AS INTEGER) UNION ALL SELECT n + 1 FROM orders WHERE n + 1 < :from + :count)
-    INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key)
+    INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, ordering_key, group_key)
     SELECT '${TARGET}' || CASE WHEN :targets > 1 THEN '-' || (n % CAST(:targets AS INTEGER)) ELSE '' END, randomblob(32), n % CAST(:priorities AS INTEGER), CAST(:dueAt AS INTEGER) + n / 1000, 1, 'always', :now, ${payloadSql('n')},
-      CASE WHEN :keys > 0 THEN 'customer-' || (n % CAST(:keys AS INTEGER)) END
+      CASE WHEN :keys > 0 THEN 'customer-' || (n % CAST(:keys AS INTEGER)) END,
+      CASE WHEN :groups > 0 THEN 'tenant-' || (n % CAST(:groups AS INTEGER)) END
     FROM orders WHERE :count > 0`)
   db.transaction(() => {
-    addRequests.run({ from: 1, count: leased, priorities: 1, keys: 0, targets: 1, dueAt: now, now })
-    addRequests.run({ from: leased + 1, count: ready, priorities, keys, targets, dueAt: now, now })
+    addRequests.run({ from: 1, count: leased, priorities: 1, keys: 0, groups: 0, targets: 1, dueAt: now, now })
+    addRequests.run({ from: leased + 1, count: ready, priorities, keys, groups, targets, dueAt: now, now })
     addRequests.run({
       from: leased + ready + 1,
       count: future,
       priorities: 1,
       keys: 0,
+      groups: 0,
       targets: 1,
       dueAt: now + HOUR_MS,
       now,
@@ -71,10 +75,12 @@ export async function fillStore(path: string, fill: Fill): Promise<void> {
     db.exec(`INSERT INTO ordering_followers SELECT target, ordering_key, request_id, due_at, due_at FROM requests
       WHERE ordering_key IS NOT NULL AND request_id NOT IN (SELECT request_id FROM ordering_heads) ORDER BY 1, 2, 3`)
     db.prepare(
-      `INSERT INTO ready SELECT target, -priority, due_at, request_id FROM requests
+      `INSERT INTO ready SELECT target, COALESCE(group_key, ''), -priority, due_at, request_id FROM requests
        WHERE request_id > :leased AND request_id <= :leased + :ready
-         AND request_id NOT IN (SELECT request_id FROM ordering_followers) ORDER BY 1, 2, 3, 4`,
+         AND request_id NOT IN (SELECT request_id FROM ordering_followers) ORDER BY 1, 2, 3, 4, 5`,
     ).run(parts)
+    db.exec(`INSERT INTO group_rotation SELECT target, ROW_NUMBER() OVER (PARTITION BY target), group_key FROM (
+      SELECT DISTINCT target, group_key FROM ready WHERE group_key <> '')`)
     db.prepare(
       `INSERT INTO waiting SELECT due_at, request_id, target, -priority FROM requests WHERE request_id > :leased + :ready
        ORDER BY 1, 2`,

@@ -63,7 +63,16 @@ describe('status', () => {
     const db = new Database(database)
     db.exec(`UPDATE ready SET target = 'gone'; UPDATE requests SET target = 'gone' WHERE request_id = 1`)
     db.close()
-    const told = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
+    const told = {
+      expired: 0,
+      oldestReady: [],
+      groups: { ready: 0, longest: [] },
+      waits: [],
+      breaker: null,
+      parked: 0,
+      parkedUntil: null,
+      blocked: 0,
+    }
     const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...told }
     expect(await json(['status'])).toEqual({
       states: { ready: 1, canceled: 1 },

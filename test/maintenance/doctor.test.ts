@@ -110,7 +110,16 @@ const present = () => {
   return { definition, version: definitionVersion(definition as never) }
 }
 const earlier = (change: object) => ({ ...present().definition, ...change })
-const NOTHING_ELSE = { expired: 0, oldestReady: [], waits: [], breaker: null, parked: 0, parkedUntil: null, blocked: 0 }
+const NOTHING_ELSE = {
+  expired: 0,
+  oldestReady: [],
+  groups: { ready: 0, longest: [] },
+  waits: [],
+  breaker: null,
+  parked: 0,
+  parkedUntil: null,
+  blocked: 0,
+}
 const paused = {
   states: { ready: 3 },
   paused: true,

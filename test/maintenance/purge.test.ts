@@ -104,7 +104,7 @@ test('a request goes whole: row, payload, queue, events, and its logical hash is
   const [call] = (await turn({ slots: 1 })).calls
   if (call === undefined) throw new Error('nothing was claimed')
   await turn({ results: [answer(call, rejected)] })
-  db.exec(`INSERT INTO ready VALUES ('keyed', 0, 1000000, 1)`)
+  db.exec(`INSERT INTO ready VALUES ('keyed', '', 0, 1000000, 1)`)
   expect([rows('requests'), rows('events')]).toEqual([1, 1])
   clock.now += HOUR
   expect(await purge()).toEqual({ purged: 1, byState: { dead: 1 }, kept: {}, payloads: 0, ms: expect.any(Number) })

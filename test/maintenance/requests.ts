@@ -14,6 +14,7 @@ export function requestsFrom(first: number, count: number): NewRequest[] {
       priority: 0,
       dueAt: null,
       orderingKey: null,
+      group: null,
       dedupe: 'always' as const,
       expiresAt: null,
     }

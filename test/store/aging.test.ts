@@ -41,7 +41,7 @@ function readyRows(world: World): { rank: number; due_at: number; request_id: nu
 async function fill(world: World, count: number): Promise<void> {
   const requests = Array.from({ length: count }, (_, n): NewRequest => {
     const hashes = hashRequest({ target: 'keyed', payload: { fill: ++made } })
-    const plain = { target: 'keyed', dedupe: 'always', orderingKey: null, expiresAt: null } as const
+    const plain = { target: 'keyed', dedupe: 'always', orderingKey: null, group: null, expiresAt: null } as const
     return { ...plain, ...hashes, payload: '1', priority: n % 7, dueAt: world.clock.now - n }
   })
   await world.store.enqueue(requests, world.clock.now)

@@ -103,7 +103,15 @@ test('a turn ends a bounded number of them, and the claim refuses those that it 
   const world = await open()
   const expiresAt = world.clock.now + SOON
   const requests = Array.from({ length: 130 }, (_, n) => {
-    const plain = { target: 'keyed', priority: 0, dueAt: null, orderingKey: null, dedupe: 'always', expiresAt } as const
+    const plain = {
+      target: 'keyed',
+      priority: 0,
+      dueAt: null,
+      orderingKey: null,
+      group: null,
+      dedupe: 'always',
+      expiresAt,
+    } as const
     return { ...plain, payload: `${n}`, ...hashRequest({ target: 'keyed', payload: n }) }
   })
   await world.store.enqueue(requests, world.clock.now)

@@ -79,6 +79,7 @@ test('a conflict rolls a whole batch back when it is told to stop there', async 
     priority: 0,
     dueAt: null,
     orderingKey: null,
+    group: null,
     dedupe: 'always',
     expiresAt: null,
   } as const

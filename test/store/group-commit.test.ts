@@ -20,6 +20,7 @@ function requestOf(n: number, given?: string): NewRequest {
     priority: 0,
     dueAt: null,
     orderingKey: null,
+    group: null,
     dedupe: 'always',
     expiresAt: null,
   } as const

@@ -70,7 +70,10 @@ function writeRow(db: Database.Database, id: number, state: string): void {
 }
 
 /** What later versions added to a row is empty. */
-const ADDED: Record<string, Record<string, unknown>> = { requests: { ordering_key: null } }
+const ADDED: Record<string, Record<string, unknown>> = {
+  requests: { ordering_key: null, group_key: null },
+  ready: { group_key: '' },
+}
 
 function contents(path: string): Record<string, unknown[]> {
   const db = new Database(path)

@@ -144,8 +144,12 @@ test('a store of an older schema begins its record with its first claim', async 
   const { default: Database } = await import('better-sqlite3')
   const db = new Database(world.path)
   db.exec('DROP VIEW request_overview; CREATE VIEW request_overview AS SELECT 1')
+  db.exec(`DROP TABLE group_rotation; DROP INDEX requests_group; ALTER TABLE requests DROP COLUMN group_key;
+    ALTER TABLE ready RENAME TO grouped; CREATE TABLE ready (target TEXT NOT NULL, rank INTEGER NOT NULL, due_at INTEGER NOT NULL,
+      request_id INTEGER NOT NULL, PRIMARY KEY (target, rank, due_at, request_id)) STRICT, WITHOUT ROWID;
+    INSERT INTO ready SELECT target, rank, due_at, request_id FROM grouped; DROP TABLE grouped`)
   db.exec(`DROP TABLE ordering_heads; DROP TABLE ordering_followers; ALTER TABLE requests DROP COLUMN ordering_key`)
-  db.exec(`DROP INDEX ready_aged; DROP TABLE expiries; DROP TABLE rankings;
+  db.exec(`DROP TABLE expiries; DROP TABLE rankings;
     ALTER TABLE requests DROP COLUMN expires_at; ALTER TABLE task_state DROP COLUMN expires_at`)
   db.exec('DROP TABLE buckets; DROP TABLE bucket_members; DROP TABLE timed_pauses; DROP TABLE breakers')
   db.exec(

@@ -8,17 +8,25 @@ const HOT: Record<string, RegExp> = {
   expiredRequests: /^SEARCH expiries USING PRIMARY KEY \(expires_at<\?\)$/,
   facts: /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH expiries/,
   promote: /SEARCH waiting USING PRIMARY KEY \(due_at=\? AND request_id=\?\)[\s\S]*SEARCH rankings USING PRIMARY KEY/,
-  deleteReady: /^SEARCH ready USING PRIMARY KEY \(target=\? AND rank=\? AND due_at=\? AND request_id=\?\)/,
+  deleteReady:
+    /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\? AND rank=\? AND due_at=\? AND request_id=\?\)/,
   ranksAfter:
-    /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)>[\s\S]*SEARCH requests USING INTEGER PRIMARY KEY/,
+    /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND \(group_key,rank,due_at,request_id\)>[\s\S]*SEARCH requests USING INTEGER PRIMARY KEY/,
   nextLane: /^SEARCH ready USING (?:COVERING INDEX ready_aged|PRIMARY KEY) \(target>\?\)$/,
-  nextPlainHead: /^SEARCH ready USING PRIMARY KEY \(target=\? AND rank>\? AND rank<\?\)$/,
+  nextGroup: /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key>\?\)$/,
+  nextPlainHead: /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\? AND rank>\? AND rank<\?\)$/,
   nextAgedHead:
     /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING (?:COVERING )?INDEX ready_aged \(target=\? AND <expr>>\?\)/,
   queuedAfter: /^(?![\s\S]*USE TEMP B-TREE)SEARCH requests USING INTEGER PRIMARY KEY \(rowid>\?\)/,
   countExpired: /task_state_attention/,
-  laneHead: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)>/,
-  dueWaiting: /SEARCH waiting USING PRIMARY KEY \(due_at<\?\)/,
+  laneHead: /SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\? AND \(rank,due_at,request_id\)>/,
+  dueWaiting: /^SEARCH waiting USING PRIMARY KEY \(due_at<\?\)[\s\S]*SEARCH requests USING INTEGER PRIMARY KEY/,
+  groupsAfter: /^SEARCH group_rotation USING PRIMARY KEY \(target=\? AND place>\?\)$/,
+  goBehindOthers:
+    /^SEARCH group_rotation USING (?:COVERING )?INDEX \S+ \(target=\? AND group_key=\?\)[\s\S]*SEARCH group_rotation USING PRIMARY KEY \(target=\?\)$/,
+  leaveRotation:
+    /^SEARCH group_rotation USING (?:COVERING )?INDEX \S+ \(target=\? AND group_key=\?\)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\?\)$/,
+  enterRotation: /^SCALAR SUBQUERY \d+\nSEARCH group_rotation USING PRIMARY KEY \(target=\?\)$/,
   nextWaitingAt: /SEARCH waiting/,
   expiredLeases: /^SEARCH task_state USING COVERING INDEX task_state_invoking \(lease_until<\?\)$/,
   noteExpired: /^SEARCH task_state USING INDEX task_state_invoking \(lease_until<\?\)/,
@@ -39,7 +47,7 @@ const HOT: Record<string, RegExp> = {
   submitIfInvoking: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   renewIfHeld: /SEARCH task_state USING INTEGER PRIMARY KEY/,
   deleteIfPlain: /SEARCH requests USING INTEGER PRIMARY KEY/,
-  deleteReadyThrough: /SEARCH ready USING PRIMARY KEY \(target=\? AND \(rank,due_at,request_id\)</,
+  deleteReadyThrough: /SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\? AND \(rank,due_at,request_id\)</,
   claimable: /SEARCH requests USING INTEGER PRIMARY KEY[\s\S]*SEARCH task_state USING INTEGER PRIMARY KEY/,
   findHash: /SEARCH logical_hashes USING PRIMARY KEY/,
   purgeSlice:
@@ -74,8 +82,9 @@ test.each(Object.entries(HOT))('%s goes by its index, also after ANALYZE', async
       .join('\n')
   expect(explain()).toMatch(plan)
   for (let n = 0; n < 30; n++) {
+    const group = n % 4 === 0 ? null : `group-${n % 7}`
     const orderingKey = n % 5 === 0 ? null : `key-${n % 3}`
-    await world.enqueue({ n }, { orderingKey, dueAt: n % 2 === 0 ? null : world.clock.now + 1000 })
+    await world.enqueue({ n }, { orderingKey, group, dueAt: n % 2 === 0 ? null : world.clock.now + 1000 })
   }
   await world.turn({ slots: 5 })
   db.exec('ANALYZE')
@@ -95,6 +104,8 @@ test.each([
   'saveIfVersion',
   'deleteIfPlain',
   'deleteReadyThrough',
+  'goBehindOthers',
+  'leaveRotation',
   'setDueAtUnlessOrdered',
   'becomeHead',
   'follow',

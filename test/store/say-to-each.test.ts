@@ -22,7 +22,14 @@ async function doubt(
   const requests = Array.from({ length: count }, () => {
     const payload = { n: Math.random() }
     const hashes = hashRequest({ target, payload })
-    const plain = { priority: 0, dueAt: null, orderingKey: null, dedupe: 'always', expiresAt: null } as const
+    const plain = {
+      priority: 0,
+      dueAt: null,
+      orderingKey: null,
+      group: null,
+      dedupe: 'always',
+      expiresAt: null,
+    } as const
     return { target, payload: JSON.stringify(payload), ...hashes, ...plain }
   })
   await world.store.enqueue(requests, world.clock.now)

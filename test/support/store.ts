@@ -83,6 +83,7 @@ export async function openWorld(
         priority: 0,
         dueAt: null,
         orderingKey: null,
+        group: null,
         dedupe: 'always',
         expiresAt: null,
       }

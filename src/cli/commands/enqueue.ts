@@ -31,6 +31,7 @@ interface EnqueueOptions {
   readonly expiresAt?: Deadline
   readonly logicalHash?: string
   readonly orderingKey?: string
+  readonly group?: string
   readonly onError?: 'stop' | 'skip'
 }
 
@@ -40,7 +41,7 @@ export function addEnqueue(program: Command): void {
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
     .argument(
       '[-]',
-      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "dedupe"?}',
+      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "group"?, "dedupe"?}',
     )
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
@@ -55,6 +56,7 @@ export function addEnqueue(program: Command): void {
     )
     .option('--logical-hash <text>', 'what makes two requests the same, instead of target and payload', nonEmpty)
     .option('--ordering-key <key>', 'of its target, one of this key is called at a time, in order', nonEmpty)
+    .option('--group <name>', 'such as a customer: of its target, groups take turns at being called', nonEmpty)
     .addOption(new Option('--on-error <what>', 'at a bad line: stop (default), or skip it').choices(['stop', 'skip']))
     .addHelpText(
       'after',
@@ -97,6 +99,7 @@ const OF_ONE = {
   expiresAt: '--expires-at',
   logicalHash: '--logical-hash',
   orderingKey: '--ordering-key',
+  group: '--group',
 } as const
 
 function listed(names: readonly string[]): string {
@@ -104,7 +107,7 @@ function listed(names: readonly string[]): string {
 }
 
 async function enqueueOne(settings: Settings, payloadText: string, options: EnqueueOptions): Promise<void> {
-  const { target = '', priority, runAt, delay, expiresAt, logicalHash, orderingKey } = options
+  const { target = '', priority, runAt, delay, expiresAt, logicalHash, orderingKey, group } = options
   const payload = asUsage('--payload', () => parsePayload(payloadText))
   if (runAt !== undefined && delay !== undefined)
     throw usage('--run-at and --delay both say when it is due: give one of them')
@@ -118,6 +121,7 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
       expiresAt: expiresAt === undefined ? undefined : expiryOf(expiresAt),
       logicalHash,
       orderingKey,
+      group,
     })
     if (isJson) {
       const view = await once.get(requestId)
@@ -125,7 +129,7 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
     } else if (deduplicated) {
       print(
         escapeControls(
-          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added${await keptKey(once, requestId, orderingKey)}`,
+          `request ${requestId} was there already: ${state}${taskId === null ? '' : `, task ${taskId}`}; nothing was added${await keptKeys(once, requestId, options)}`,
         ),
       )
     } else {
@@ -134,16 +138,23 @@ async function enqueueOne(settings: Settings, payloadText: string, options: Enqu
   })
 }
 
-/** A request that was there already keeps the ordering key that it has, or none: whoever asked for another is told. */
-async function keptKey({ get }: Context['once'], requestId: number, asked: string | undefined): Promise<string> {
-  const { orderingKey = null } = asked === undefined ? {} : ((await get(requestId)) ?? {})
-  if (asked === undefined || orderingKey === asked) return ''
-  return orderingKey === null ? ', and it has no ordering key' : `, and its ordering key is ${orderingKey}`
+/** A request that was there already keeps the ordering key and the group that it has, or none: whoever asked for another is told. */
+async function keptKeys({ get }: Context['once'], requestId: number, asked: EnqueueOptions): Promise<string> {
+  const kept = await get(requestId)
+  const differing = (['orderingKey', 'group'] as const).filter(
+    (name) => asked[name] !== undefined && asked[name] !== kept?.[name],
+  )
+  return differing
+    .map((name) => {
+      const what = name === 'group' ? 'group' : 'ordering key'
+      return kept?.[name] ? `, and its ${what} is ${kept[name]}` : `, and it has no ${what}`
+    })
+    .join('')
 }
 
-/** Of its ordering key while it is owed. */
-function keysOf({ logicalHash, orderingKey }: RequestView) {
-  return { logicalHash, ...(orderingKey !== null && { orderingKey }) }
+/** What it has of a key and a group while it is owed. */
+function keysOf({ logicalHash, orderingKey, group }: RequestView) {
+  return { logicalHash, ...(orderingKey !== null && { orderingKey }), ...(group !== null && { group }) }
 }
 
 /** What is wrong with the command line itself is a usage error, whoever finds it. */

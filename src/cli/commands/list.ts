@@ -13,6 +13,7 @@ interface ListOptions {
   readonly target?: string
   readonly reason?: string
   readonly orderingKey?: string
+  readonly group?: string
   readonly blocked?: true
   readonly limit?: number
 }
@@ -25,6 +26,7 @@ export function addList(program: Command): void {
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
     .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
+    .option('--group <name>', 'only those of this group that are owed', nonEmpty)
     .option('--blocked', 'only those behind a request of their ordering key that is in doubt, held or dead')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
     .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
@@ -46,6 +48,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
   const has = {
     doubt: views.some(({ inDoubtSince }) => inDoubtSince !== null),
     key: views.some(({ orderingKey }) => orderingKey !== null),
+    group: views.some(({ group }) => group !== null),
     deadline: views.some(({ expiresAt }) => expiresAt !== null),
   }
   print(
@@ -61,6 +64,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
         ...(has.doubt ? ['in doubt'] : []),
         'due',
         ...(has.deadline ? ['expires'] : []),
+        ...(has.group ? ['group'] : []),
         ...(has.key ? ['ordering key', 'behind'] : []),
         'why',
       ],
@@ -72,11 +76,7 @@ function printViews(views: readonly RequestView[], context: Context): void {
   if (held.length > 0) printHeld(held, context)
 }
 
-function row(
-  view: RequestView,
-  now: number,
-  has: { readonly doubt: boolean; readonly deadline: boolean; readonly key: boolean },
-) {
+function row(view: RequestView, now: number, has: Readonly<Record<'doubt' | 'deadline' | 'group' | 'key', boolean>>) {
   const { requestId, target, state, taskId, priority, attempts, updatedAt, inDoubtSince, dueAt, expiresAt, lastError } =
     view
   const due = state === 'scheduled' ? relative(dueAt, now) : null
@@ -91,6 +91,7 @@ function row(
     ...(has.doubt ? [relative(inDoubtSince, now)] : []),
     due,
     ...(has.deadline ? [relative(expiresAt, now)] : []),
+    ...(has.group ? [shorten(view.group, 40)] : []),
     ...(has.key ? keyCells(view) : []),
     shorten(lastError, 60),
   ]

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { MAX_PRIORITY } from '../../core/limits.ts'
 import type { SaidRequest } from '../../recovery/say-to-each.ts'
-import { example, oneOf, requestIds, usage, wholeNumber } from '../arguments.ts'
+import { example, oneOf, requestIds, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
-import { addEachOptions, type EachFlags, eachWordOf, runForEach } from '../say-to-each.ts'
+import { addEachOptions, type EachFlags, eachFilterOf, eachWordOf, runForEach } from '../say-to-each.ts'
 
 interface ReprioritizeOptions extends EachFlags {
   readonly priority: number
@@ -16,7 +16,7 @@ export function addReprioritize(program: Command): void {
   const command = program
     .command('reprioritize')
     .description(
-      'move queued requests to where another priority puts them: those named, or all that fit --target, --reason, --state; one that is in doubt keeps it for its return to the queue',
+      'move queued requests to where another priority puts them: those named, or all that fit --target, --reason, --group, --state; one that is in doubt keeps it for its return to the queue',
     )
     .argument('[id...]', 'request ids', requestIds)
     .requiredOption('--priority <n>', 'higher goes first', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
@@ -30,18 +30,10 @@ export function addReprioritize(program: Command): void {
       ),
     )
     .action((given: number[], options: ReprioritizeOptions, self: Command) => {
-      const ids = given.length === 0 ? undefined : given
-      const { target, reason, state, priority } = options
-      if (ids === undefined && target === undefined && reason === undefined && state === undefined)
-        throw usage('say which requests: their ids, or --target, --reason, --state for all queued ones that fit')
+      const { filter } = eachFilterOf(given, options)
+      const { priority } = options
       const word = eachWordOf(options)
       return withExistingStore(self, (context) => {
-        const filter = {
-          ...(ids && { ids }),
-          ...(target && { target }),
-          ...(reason && { reason }),
-          ...(state && { state }),
-        }
         const say = (onEach: (said: SaidRequest) => void) =>
           context.once.reprioritizeWhere(filter, priority, { ...word, onEach })
         return runForEach(context, filter, say, 'priority')

@@ -15,7 +15,7 @@ import {
 import { withExistingStore } from '../context.ts'
 import { TASK_PLACEHOLDER } from '../next-actions.ts'
 import { assertApplied, printApplied } from '../operator-result.ts'
-import { addEachOptions, type EachFlags, eachWordOf, runForEach } from '../say-to-each.ts'
+import { addEachOptions, type EachFlags, eachFilterOf, eachWordOf, runForEach } from '../say-to-each.ts'
 
 interface ResolveOptions extends EachFlags {
   readonly taskId?: string
@@ -34,7 +34,7 @@ export function addResolve(program: Command): void {
   const command = program
     .command('resolve')
     .description(
-      "a person's word on requests in doubt: exactly one of --task-id, --not-executed, --retry-accepting-duplicates, --abandon; for those named, or all held ones that fit --target, --reason, --state",
+      "a person's word on requests in doubt: exactly one of --task-id, --not-executed, --retry-accepting-duplicates, --abandon; for those named, or all held ones that fit --target, --reason, --group, --state",
     )
     .argument('[id...]', 'request ids', requestIds)
     .option('--task-id <task>', 'it happened, and this is its id at the API (one request)', taskId)
@@ -58,29 +58,20 @@ export function addResolve(program: Command): void {
       ),
     )
     .action(async (given: number[], options: ResolveOptions, self: Command) => {
-      const ids = given.length === 0 ? undefined : given
       const resolution = resolutionOf(options)
-      const { target, reason, state, ifVersion, force = false } = options
-      const isFiltered = target !== undefined || reason !== undefined || state !== undefined
-      if (ids === undefined && !isFiltered)
-        throw usage('say which requests: their ids, or --target, --reason, --state for all that fit')
-      const isOne = ids?.length === 1
+      const { ifVersion, force = false } = options
+      const { filter, isByIdAlone } = eachFilterOf(given, options)
+      const isOne = given.length === 1
       if (!isOne && options.taskId !== undefined) throw usage('--task-id is of one request: give one id')
       if (!isOne && ifVersion !== undefined) throw usage('--if-version is of one request: give one id')
       const word = { ...eachWordOf(options), ...(ifVersion !== undefined && { ifVersion }), force }
       await withExistingStore(self, async (context) => {
-        const [only] = ids ?? []
-        if (only !== undefined && isOne && !isFiltered && !word.dryRun) {
+        const [only] = given
+        if (only !== undefined && isOne && isByIdAlone && !word.dryRun) {
           const result = await context.once.resolve(only, resolution, word)
           assertApplied(only, result)
           printApplied(result, context.isJson)
           return
-        }
-        const filter = {
-          ...(ids && { ids }),
-          ...(target && { target }),
-          ...(reason && { reason }),
-          ...(state && { state }),
         }
         await runForEach(context, filter, (onEach) =>
           context.once.resolveWhere(filter, resolution, { ...word, onEach }),

@@ -72,6 +72,7 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['created', at(detail.createdAt, now)],
     ['changed', at(detail.updatedAt, now)],
     ['ordering key', detail.orderingKey],
+    ['group', detail.group],
     ['place in line', lineWords(detail)],
     ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
     ['expires', at(expiresAt, now)],

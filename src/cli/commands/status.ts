@@ -8,7 +8,7 @@ import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
 import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
-import { print, printJson, relative, table } from '../print.ts'
+import { print, printJson, relative, shorten, table } from '../print.ts'
 import { breakerLines, lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
@@ -66,6 +66,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   print(...breakerLines(status, now), ...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', ...oldestLines(status, now))
+  print(...groupLines(status))
   if (status.expired > 0)
     print('', `${status.expired} of the dead: ${sayReason('expired')}; ${next('list --reason expired')}`)
   if (status.oldestUnknown !== null) {
@@ -87,6 +88,22 @@ function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string
   return oldestOfEach.length === 0
     ? [oldest]
     : [oldest, '', table(['target', 'priority', 'oldest ready'], oldestOfEach)]
+}
+
+/** Whose requests wait, where groups take turns. */
+function groupLines({ targets }: StoreStatus): string[] {
+  const rows = Object.entries(targets).flatMap(
+    ([
+      name,
+      {
+        groups: { ready, longest },
+      },
+    ]) => {
+      const shown = longest.map(({ group, ready: rows }) => `${shorten(group, 40)} ${rows}`)
+      return ready === 0 ? [] : [[name, ready, shown.join(', ')]]
+    },
+  )
+  return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready'], rows)]
 }
 
 /** Without a word of a person about it, nothing of this store is called. */

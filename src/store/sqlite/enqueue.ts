@@ -55,12 +55,14 @@ function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): E
     }
     sql.setRequestGeneration.run(generation, requestId)
   }
-  const { target, priority, orderingKey } = request
+  const { target, priority, orderingKey, group } = request
   const hasTurn = orderingKey === null || joinLine(sql, { requestId, target, orderingKey }, dueAt, now)
   if (!hasTurn) {
     // It stands in line, and in no queue.
-  } else if (dueAt <= now) sql.insertReady.run(target, dueAt, priority, target, priority, dueAt, requestId)
-  else sql.insertWaiting.run(dueAt, requestId, target, -priority)
+  } else if (dueAt <= now) {
+    sql.insertReady.run(target, group ?? '', dueAt, priority, target, priority, dueAt, requestId)
+    if (group !== null) sql.enterRotation.run({ target, group })
+  } else sql.insertWaiting.run(dueAt, requestId, target, -priority)
   if (expiresAt !== null) sql.insertExpiry.run(expiresAt, requestId)
   return { kind: 'inserted', requestId, state: dueAt <= now ? 'ready' : 'scheduled' }
 }
@@ -78,6 +80,7 @@ function insertRequest(sql: EnqueueStatements, request: NewRequest, dueAt: numbe
     request.payload,
     request.expiresAt,
     request.orderingKey,
+    request.group,
   )
   invariant(changes === 1, 'a trigger kept a request from being inserted')
   return Number(lastInsertRowid)

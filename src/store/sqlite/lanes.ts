@@ -1,8 +1,9 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { ClaimTarget } from '../turn.ts'
-import { deleteTaken, goesFirst, type Head, hasHead, isOpen, type Lane, openingOf, openLane, takeHead } from './lane.ts'
+import { goesFirst, hasHead, isOpen, type Lane, openingOf, openLane, takeHead } from './lane.ts'
 import { type Permits, permitsOf, type Wait } from './permits.ts'
+import { deleteTaken, type Head } from './rotation.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -31,6 +32,7 @@ const LANES_A_TURN = 64
 export function openLanes(turn: Turn): Lanes {
   const { sql, input } = turn
   const paused = new Set(sql.pausedTargets.all() as string[])
+  const mayBeGrouped = sql.isGrouped.get() === 1
   const permits = permitsOf(turn)
   const served = new Map(input.claim.targets.map((target) => [target.name, target]))
   const lanes = new Map<string, Lane>()
@@ -39,7 +41,7 @@ export function openLanes(turn: Turn): Lanes {
     const known = lanes.get(name)
     if (known !== undefined) return known
     const standing = input.claim.standingOf?.(name) ?? null
-    const lane = openLane(target, { isPaused: paused.has(name), standing, permits: permits(target) })
+    const lane = openLane(target, mayBeGrouped, { isPaused: paused.has(name), standing, permits: permits(target) })
     lanes.set(name, lane)
     return lane
   }
@@ -54,7 +56,7 @@ export function openLanes(turn: Turn): Lanes {
       looked ??= lookAround(turn, served, laneOf, Math.min(wanted, LANES_A_TURN))
       return nextHead(turn, looked.lanes, wanted)
     },
-    dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane), 0),
+    dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane.rotation), 0),
     charge: () => charge(lanes.values()),
     lookedThrough: () => looked?.through ?? null,
   }
@@ -99,13 +101,13 @@ function* readyTargets(sql: Statements, from: string): Iterable<string> {
 
 function nextHead(turn: Turn, lanes: readonly Lane[], wanted: number): Head | null {
   // One lane is read ahead as far as it can be needed; many are probed a few heads at a time.
-  const chunk = Math.max(1, Math.ceil(wanted / lanes.length))
+  const ahead = Math.max(1, Math.ceil(wanted / lanes.length))
   let best: Lane | null = null
   for (const lane of lanes) {
-    if (!isOpen(lane) || !hasHead(turn, lane, chunk)) continue
+    if (!isOpen(lane) || !hasHead(turn, lane, ahead)) continue
     if (best === null || goesFirst(lane, best)) best = lane
   }
-  return best === null ? null : takeHead(turn, best)
+  return best === null ? null : takeHead(best)
 }
 
 function take(lane: Lane, requestId: number): Closed | null {

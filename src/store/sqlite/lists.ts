@@ -11,9 +11,16 @@ const SOURCES = {
   ready: queuedSource('ready', READY_BEHIND),
   scheduled: queuedSource('waiting', SCHEDULED_BEHIND),
   other: 'task_state LEFT JOIN requests ON requests.request_id = task_state.request_id',
+  ofGroup: 'requests LEFT JOIN task_state ON task_state.request_id = requests.request_id',
   all: `(SELECT request_id FROM (SELECT request_id FROM requests WHERE request_id > :after ORDER BY request_id LIMIT +:bound)
       UNION SELECT request_id FROM (SELECT request_id FROM task_state WHERE request_id > :after ORDER BY request_id LIMIT +:bound)) AS ids
     LEFT JOIN requests ON requests.request_id = ids.request_id LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
+}
+
+const SOURCE_IDS = {
+  other: 'task_state.request_id',
+  ofGroup: 'requests.request_id',
+  all: 'COALESCE(requests.request_id, task_state.request_id)',
 }
 
 /** States that an index keeps in the order of ids. */
@@ -30,13 +37,15 @@ export function listRequests(db: Connection, sql: Statements, filter: RequestFil
   const queued = filter.state === 'ready' || filter.state === 'scheduled'
   // Only what was called or decided has a reason.
   const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
-  const source = queued ? SOURCES[filter.state as 'ready' | 'scheduled'] : isStored ? SOURCES.other : SOURCES.all
-  const id = isStored ? 'task_state.request_id' : 'COALESCE(requests.request_id, task_state.request_id)'
+  const others = isStored ? 'other' : filter.group === undefined ? 'all' : 'ofGroup'
+  const source = SOURCES[queued ? (filter.state as 'ready' | 'scheduled') : others]
+  const id = SOURCE_IDS[others]
   const where = [`${id} > :after`]
   if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
   if (ATTENTION.includes(filter.state ?? '')) where.push(NEEDS_ATTENTION)
   if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
+  if (filter.group !== undefined) where.push('requests.group_key = :group')
   // A target filter over both tables has no index of its own: the bound is lifted, the limit stays.
   const bound = filter.target === undefined ? filter.limit : -1
   const text = `SELECT ${OVERVIEW_COLUMNS} FROM ${source} WHERE ${where.join(' AND ')} ORDER BY ${id} LIMIT +:limit`
@@ -45,6 +54,7 @@ export function listRequests(db: Connection, sql: Statements, filter: RequestFil
     state: filter.state,
     target: filter.target,
     reason: filter.reason,
+    group: filter.group,
     limit: filter.limit,
     bound,
   }
@@ -58,6 +68,7 @@ function listInLine(db: Connection, sql: Statements, filter: RequestFilter): Req
   const where = [
     'request_id > :after',
     ...(['state', 'target', 'reason'] as const).filter((name) => by[name]).map((name) => `${name} = :${name}`),
+    ...(by.group === undefined ? [] : ['group_key = :group']),
   ]
   if (orderingKey !== undefined && blocked === true) where.push(`request_id IN (${BLOCKED_IDS})`)
   const text = `SELECT * FROM (SELECT ${OVERVIEW_COLUMNS} FROM (${ids}) AS ids JOIN requests ON requests.request_id = ids.request_id

@@ -10,6 +10,7 @@ import { SHARED_LIMITS } from './migrations/0005-shared-limits.ts'
 import { BREAKERS } from './migrations/0006-breakers.ts'
 import { SCHEDULING } from './migrations/0007-scheduling.ts'
 import { ORDERING_KEYS } from './migrations/0008-ordering-keys.ts'
+import { GROUPS } from './migrations/0009-groups.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
 const MIGRATIONS: readonly string[] = [
@@ -21,6 +22,7 @@ const MIGRATIONS: readonly string[] = [
   BREAKERS,
   SCHEDULING,
   ORDERING_KEYS,
+  GROUPS,
 ]
 export const SCHEMA_VERSION = MIGRATIONS.length
 

@@ -27,11 +27,14 @@ function waitsOf(sql: Statements, target: string): readonly PriorityWait[] {
   const note = (priority: number, since: number) => {
     oldest.set(priority, Math.min(oldest.get(priority) ?? Number.POSITIVE_INFINITY, since))
   }
-  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-    const head = sql.nextPlainHead.get(target, after) as { rank: number; due_at: number } | undefined
-    if (head === undefined) break
-    note(-head.rank, head.due_at)
-    after = head.rank
+  const groupAfter = (group: string) => sql.nextGroup.get(target, group) as string | undefined
+  for (let group: string | undefined = ''; group !== undefined; group = groupAfter(group)) {
+    for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+      const head = sql.nextPlainHead.get(target, group, after) as { rank: number; due_at: number } | undefined
+      if (head === undefined) break
+      note(-head.rank, head.due_at)
+      after = head.rank
+    }
   }
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
     const head = sql.nextAgedHead.get(target, after) as { worth: number; due_at: number; priority: number } | undefined

@@ -60,10 +60,16 @@ interface Follower {
   readonly due_at: number | null
 }
 
+interface PlaceInQueue {
+  readonly priority: number
+  readonly due_at: number
+  readonly group_key: string | null
+}
+
 /** @returns when it was due; null where it is not in the queue: called, in doubt, or dead. */
 function unqueueHead(sql: Statements, target: string, requestId: number): number | null {
-  const { priority, due_at: dueAt } = sql.placeInQueue.get(requestId) as { priority: number; due_at: number }
-  return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null
+  const { priority, due_at: dueAt, group_key: group } = sql.placeInQueue.get(requestId) as PlaceInQueue
+  return leaveQueue(sql, { requestId, target, group, priority }, dueAt) ? dueAt : null
 }
 
 /** It blocks nobody any more: the next in line, if it had the turn, has it now. */

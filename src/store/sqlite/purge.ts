@@ -81,6 +81,7 @@ interface PurgedRequest {
   readonly due_at: number
   readonly priority: number
   readonly ordering_key: string | null
+  readonly group_key: string | null
   readonly bytes: number
 }
 
@@ -99,8 +100,8 @@ function purgeOne(sql: Statements, requestId: number, scope: PurgeScope, now: nu
   if (row === undefined) return null
   const request = sql.purgeRequest.get(requestId) as PurgedRequest | undefined
   if (request !== undefined) {
-    const { priority, due_at: dueAt, ordering_key: orderingKey } = request
-    leaveQueue(sql, { requestId, target: row.target, priority }, dueAt)
+    const { priority, due_at: dueAt, ordering_key: orderingKey, group_key: group } = request
+    leaveQueue(sql, { requestId, target: row.target, group, priority }, dueAt)
     if (orderingKey !== null) leaveLine(sql, { requestId, target: row.target, orderingKey }, now)
   }
   sql.purgeEvents.run(requestId)

@@ -42,6 +42,7 @@ export interface OverviewRow {
   reason: string | null
   evidence: string | null
   ordering_key: string | null
+  group_key: string | null
   blocked_by: number | null
 }
 
@@ -114,6 +115,7 @@ export function toView(sql: Statements, row: OverviewRow): RequestView {
     lastError: reason === null ? null : describe(reason, evidence),
     resolutions: resolutionsOf(row, reason),
     orderingKey: row.ordering_key,
+    group: row.group_key,
     blockedBy: row.blocked_by === null ? null : blockedBy(sql, row.blocked_by),
   }
 }

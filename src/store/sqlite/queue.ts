@@ -3,18 +3,29 @@ import type { Statements } from './statements.ts'
 
 /** By the due time and the priority that its request has by now. */
 export function enterQueue(sql: Statements, requestId: number, dueAt: number, now: number): void {
-  if (dueAt <= now) sql.insertReadyOf.run(requestId)
-  else sql.insertWaitingOf.run(requestId)
+  if (dueAt > now) sql.insertWaitingOf.run(requestId)
+  else {
+    sql.insertReadyOf.run(requestId)
+    sql.enterRotationOf.run({ id: requestId })
+  }
 }
 
 interface Queued {
   readonly requestId: number
   readonly target: string
+  readonly group: string | null
   readonly priority: number
 }
 
 /** @returns whether it was there. */
-export function leaveQueue(sql: Statements, { requestId: id, target, priority }: Queued, dueAt: number): boolean {
-  const gone = sql.deleteReady.run({ target, dueAt, priority, id }).changes
-  return gone + sql.deleteWaiting.run(dueAt, id).changes > 0
+export function leaveQueue(
+  sql: Statements,
+  { requestId: id, target, group, priority }: Queued,
+  dueAt: number,
+): boolean {
+  if (sql.deleteReady.run({ target, group: group ?? '', dueAt, priority, id }).changes > 0) {
+    sql.leaveRotation.run({ target, group: group ?? '' })
+    return true
+  }
+  return sql.deleteWaiting.run(dueAt, id).changes > 0
 }

@@ -14,14 +14,14 @@ interface Ranking {
   readonly moved: Place | null
 }
 
-type Place = readonly [rank: number, dueAt: number, requestId: number]
+type Place = readonly [group: string, rank: number, dueAt: number, requestId: number]
 
 /** Targets that are not in it are ranked by priority alone, and always were or are so again. */
 export type Rankings = ReadonlyMap<string, Ranking>
 
 export const NO_RANKINGS: Rankings = new Map()
 const NOTHING_AGES: ReadonlyMap<string, number> = new Map()
-const BEFORE_ALL: Place = [Number.MIN_SAFE_INTEGER, 0, 0]
+const BEFORE_ALL: Place = ['', Number.MIN_SAFE_INTEGER, 0, 0]
 const MOVED_A_TURN = 200
 
 export function readRankings(sql: Statements): Rankings {
@@ -91,17 +91,18 @@ export function moveRanks(sql: Statements, rankings: Rankings): boolean {
 function moveSlice(sql: Statements, ranking: Ranking, from: Place): void {
   const { target } = ranking
   const rows = sql.ranksAfter.all(target, ...from, MOVED_A_TURN) as {
+    group_key: string
     rank: number
     due_at: number
     request_id: number
     wanted: number
   }[]
-  for (const { rank, due_at: dueAt, request_id: id, wanted } of rows) {
-    if (wanted !== rank) sql.moveRank.run(wanted, target, rank, dueAt, id)
+  for (const { group_key: group, rank, due_at: dueAt, request_id: id, wanted } of rows) {
+    if (wanted !== rank) sql.moveRank.run(wanted, target, group, rank, dueAt, id)
   }
   const last = rows.at(-1)
   if (last !== undefined && rows.length === MOVED_A_TURN)
-    save(sql, { ...ranking, moved: [last.rank, last.due_at, last.request_id] })
+    save(sql, { ...ranking, moved: [last.group_key, last.rank, last.due_at, last.request_id] })
   else save(sql, { ...ranking, formers: [], moved: null })
 }
 

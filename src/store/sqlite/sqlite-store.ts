@@ -242,8 +242,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       }),
     get: (requestId) => read(() => requestDetail(sql, requestId)),
     list: (filter) => read(() => listRequests(db, sql, filter)),
-    queued: ({ state = null, target = null, reason = null }, after, limit) =>
-      read(() => sql.queuedAfter.all({ state, target, reason, after, limit }) as QueuedRow[]),
+    queued: ({ state = null, target = null, reason = null, group = null }, after, limit) =>
+      read(() => sql.queuedAfter.all({ state, target, reason, group, after, limit }) as QueuedRow[]),
     viewsOf: (requestIds) => read(() => requestViews(sql, requestIds)),
     eventsAfter: (eventId, limit) => read(() => (sql.eventsAfter.all(eventId, limit) as EventRow[]).map(toEvent)),
     lastEventId: () => read(() => sql.lastEventId.get() as number),

@@ -36,6 +36,7 @@ export const ENQUEUE_STATEMENTS = [
   'deleteRequest',
   'setRequestGeneration',
   'insertReady',
+  'enterRotation',
   'insertWaiting',
   'becomeHead',
   'follow',

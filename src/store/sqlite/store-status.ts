@@ -1,6 +1,6 @@
 // The whole store in numbers. What grows with it is counted a slice of ids at a time.
 import type { RequestState } from '../../core/task-state.ts'
-import { type BlockedKey, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
+import { type BlockedKey, type GroupsStatus, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import { readBreakers } from './breakers.ts'
 import { oldestOf, oldestWaits } from './oldest-ready.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from './pauses.ts'
@@ -9,6 +9,7 @@ import type { Statements } from './statements.ts'
 
 const COUNTED_AT_ONCE = 50_000
 const SHOWN_KEYS = 10
+const SHOWN_GROUPS = 3
 
 interface Counts {
   readonly states: Partial<Record<RequestState, number>>
@@ -26,6 +27,7 @@ export function storeStatus(sql: Statements): StoreStatus {
   const counts = startCounting()
   countStored(sql, counts)
   countQueued(sql, counts)
+  noteGroups(sql, counts)
   noteStops(sql, counts)
   const waits = oldestWaits(sql)
   for (const [target, oldestReady] of waits) counts.of(target).oldestReady = oldestReady
@@ -77,6 +79,15 @@ function countQueued(sql: Statements, { add, of }: Counts): void {
   for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
     for (const { target, rows } of scheduled.all() as TargetRows[]) add(target, 'scheduled', rows)
   for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
+}
+
+function noteGroups(sql: Statements, { of }: Counts): void {
+  for (const { target, rows } of sql.countGroups.all() as TargetRows[]) {
+    of(target).groups = {
+      ready: rows,
+      longest: sql.longestGroups.all(target, SHOWN_GROUPS) as GroupsStatus['longest'],
+    }
+  }
 }
 
 /** A person's pauses, breakers, and waits that an API told. */

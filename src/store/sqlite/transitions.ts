@@ -86,6 +86,7 @@ export interface RequestRow {
   payload: string
   expires_at: number | null
   ordering_key: string | null
+  group_key: string | null
 }
 
 export function toClaimable(request: RequestRow): Claimable {
@@ -151,8 +152,8 @@ function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: numb
 function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
   const request = sql.request.get(requestId) as RequestRow | undefined
   if (request === undefined) return
-  const { due_at: dueAt, priority, ordering_key: orderingKey } = request
-  leaveQueue(sql, { requestId, target, priority }, dueAt)
+  const { due_at: dueAt, priority, ordering_key: orderingKey, group_key: group } = request
+  leaveQueue(sql, { requestId, target, group, priority }, dueAt)
   if (orderingKey !== null) sql.standAside.run(target, orderingKey, requestId)
   if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
 }

@@ -98,12 +98,20 @@ function expireLeases({ sql, word }: Turn): number {
   return moved
 }
 
+interface Due {
+  readonly due_at: number
+  readonly request_id: number
+  readonly target: string
+  readonly group_key: string | null
+}
+
 function promote(turn: Turn): number {
   const { sql, word } = turn
-  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as { due_at: number; request_id: number }[]
-  for (const row of due) {
-    sql.promote.run(row.due_at, row.request_id)
-    sql.deleteWaiting.run(row.due_at, row.request_id)
+  const due = sql.dueWaiting.all(word.now, PROMOTE_A_TURN) as Due[]
+  for (const { due_at: dueAt, request_id: id, target, group_key: group } of due) {
+    sql.promote.run(group ?? '', dueAt, id)
+    sql.deleteWaiting.run(dueAt, id)
+    if (group !== null) sql.enterRotation.run({ target, group })
   }
   return due.length
 }

@@ -58,6 +58,7 @@ function settingsOf({ size }: Bench): readonly Setting[] {
     { name: `${big} + ${later}, 1,000 priorities`, ...full, priorities: 1000 },
     { name: `${big} + ${later}, ${named(leased)} leased`, ...full, leased },
     { name: `${big} of 1,000 targets`, ...plain, ready: many, targets: 1000, aim: SPREAD },
+    { name: `${big} of 1,000 groups`, ...plain, ready: many, groups: 1000, aim: SPREAD },
     { name: `${big} of ${named(keys)} ordering keys`, ...plain, ready: many, keys, aim: SPREAD },
   ]
   if (size !== 'quick') settings.splice(1, 0, { name: '100,000', ...plain, ready: 100_000 })

@@ -143,7 +143,9 @@ async function openBare(path: string): Promise<Bare> {
   const insertHash = db.prepare(
     `INSERT INTO logical_hashes (hash, payload_hash, request_id, generation) VALUES (?, NULL, ?, 1) ON CONFLICT DO NOTHING`,
   )
-  const insertReady = db.prepare('INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, 0, ?, ?)')
+  const insertReady = db.prepare(
+    "INSERT INTO ready (target, group_key, rank, due_at, request_id) VALUES (?, '', 0, ?, ?)",
+  )
   const insertAll = db.transaction((rows: readonly { text: string; hash: Uint8Array }[]) => {
     const now = Date.now()
     for (const { text, hash } of rows) {

@@ -65,7 +65,7 @@ export const ORDERING_SQL = {
     `SELECT request_id, due_at FROM ordering_followers WHERE target = ? AND ordering_key = ? ORDER BY request_id LIMIT 1`,
   ),
   orderingKeyOf: row('SELECT target, ordering_key FROM requests WHERE request_id = ? AND ordering_key IS NOT NULL'),
-  placeInQueue: row('SELECT priority, due_at FROM requests WHERE request_id = ?'),
+  placeInQueue: row('SELECT priority, due_at, group_key FROM requests WHERE request_id = ?'),
   isBehind: value(`SELECT ${isBehind('?')}`),
   // It waited only for its turn.
   wakeInLine: row(

@@ -7,6 +7,11 @@ function rankBy(target: string, dueAt: string, priority: string): string {
   return `COALESCE((SELECT ${dueAt} - ${priority} * aging_ms + ${AGED_FROM} FROM rankings WHERE target = ${target}), -${priority})`
 }
 
+/** The place behind all groups of a target. */
+function placeBehind(target: string): string {
+  return `(SELECT COALESCE(MAX(place), 0) + 1 FROM group_rotation WHERE target = ${target})`
+}
+
 export const QUEUE_SQL = {
   // store
   schemaVersion: value('SELECT schema_version FROM store WHERE id = 1'),
@@ -27,8 +32,8 @@ export const QUEUE_SQL = {
 
   // enqueue
   insertRequest: row(
-    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, expires_at, ordering_key)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    `INSERT INTO requests (target, logical_hash, priority, due_at, generation, dedupe, created_at, payload, expires_at, ordering_key, group_key)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   ),
   // One insert-on-conflict decides whose a new hash is. Changes nothing where the ledger has it: then `claimFreeHash`.
   insertHash: row(
@@ -48,10 +53,12 @@ export const QUEUE_SQL = {
 
   // queue
   // What is enqueued says everything itself; of what comes back to the queue, its row does.
-  insertReady: row(`INSERT INTO ready (target, rank, due_at, request_id) VALUES (?, ${rankBy('?', '?', '?')}, ?, ?)`),
+  insertReady: row(
+    `INSERT INTO ready (target, group_key, rank, due_at, request_id) VALUES (?, ?, ${rankBy('?', '?', '?')}, ?, ?)`,
+  ),
   insertReadyOf: row(
-    `INSERT INTO ready (target, rank, due_at, request_id)
-     SELECT target, ${rankBy('requests.target', 'requests.due_at', 'requests.priority')}, due_at, request_id
+    `INSERT INTO ready (target, group_key, rank, due_at, request_id)
+     SELECT target, COALESCE(group_key, ''), ${rankBy('requests.target', 'requests.due_at', 'requests.priority')}, due_at, request_id
      FROM requests WHERE request_id = ?`,
   ),
   // Rows that wait keep their rank by priority: which ranking counts is known when they come due.
@@ -61,13 +68,13 @@ export const QUEUE_SQL = {
      SELECT due_at, request_id, target, -priority FROM requests WHERE request_id = ?`,
   ),
   promote: row(
-    `INSERT INTO ready (target, rank, due_at, request_id)
-     SELECT target, ${rankBy('waiting.target', 'waiting.due_at', '(-waiting.rank)')}, due_at, request_id
+    `INSERT INTO ready (target, group_key, rank, due_at, request_id)
+     SELECT target, ?, ${rankBy('waiting.target', 'waiting.due_at', '(-waiting.rank)')}, due_at, request_id
      FROM waiting WHERE due_at = ? AND request_id = ?`,
   ),
   // By whichever ranking of its target it stands there.
   deleteReady: row(
-    `DELETE FROM ready WHERE target = :target AND due_at = :dueAt AND request_id = :id AND rank IN (
+    `DELETE FROM ready WHERE target = :target AND group_key = :group AND due_at = :dueAt AND request_id = :id AND rank IN (
        SELECT -:priority
        UNION ALL SELECT :dueAt - :priority * aging_ms + ${AGED_FROM} FROM rankings WHERE target = :target
        UNION ALL SELECT :dueAt - :priority * former.value + ${AGED_FROM}
@@ -84,7 +91,11 @@ export const QUEUE_SQL = {
   setDueAt: row('UPDATE requests SET due_at = ? WHERE request_id = ?'),
   // Changes nothing where others may go before it: then `ordering.ts` says whose turn it is.
   setDueAtUnlessOrdered: row('UPDATE requests SET due_at = ? WHERE request_id = ? AND ordering_key IS NULL'),
-  dueWaiting: row('SELECT due_at, request_id FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?'),
+  dueWaiting: row(
+    `SELECT due_at, request_id, target,
+       (SELECT group_key FROM requests WHERE requests.request_id = waiting.request_id) AS group_key
+     FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?`,
+  ),
   // A request that comes due, or one whose deadline does.
   nextWaitingAt: value(
     `SELECT COALESCE(MIN(due_at, expires_at), due_at, expires_at) FROM (
@@ -92,8 +103,36 @@ export const QUEUE_SQL = {
   ),
   laneHead: row(
     `SELECT target, rank, due_at, request_id FROM ready
-     WHERE target = ? AND (rank, due_at, request_id) > (?, ?, ?)
+     WHERE target = ? AND group_key = ? AND (rank, due_at, request_id) > (?, ?, ?)
      ORDER BY rank, due_at, request_id LIMIT +?`,
+  ),
+
+  // groups
+  isGrouped: value('SELECT EXISTS (SELECT 1 FROM group_rotation)'),
+  groupsAfter: row(
+    'SELECT place, group_key FROM group_rotation WHERE target = ? AND place > ? ORDER BY place LIMIT +?',
+  ),
+  enterRotation: row(
+    `INSERT INTO group_rotation (target, place, group_key) VALUES (:target, ${placeBehind(':target')}, :group)
+     ON CONFLICT (target, group_key) DO NOTHING`,
+  ),
+  enterRotationOf: row(
+    `INSERT INTO group_rotation (target, place, group_key) SELECT target, ${placeBehind('requests.target')}, group_key FROM requests
+     WHERE request_id = :id AND group_key IS NOT NULL ON CONFLICT (target, group_key) DO NOTHING`,
+  ),
+  // Requests without a group, once there are others beside them.
+  enterRotationTogether: row(
+    `INSERT INTO group_rotation (target, place, group_key) SELECT :target, ${placeBehind(':target')}, ''
+     WHERE EXISTS (SELECT 1 FROM group_rotation WHERE target = :target)
+       AND EXISTS (SELECT 1 FROM ready WHERE target = :target AND group_key = '')
+     ON CONFLICT (target, group_key) DO NOTHING`,
+  ),
+  goBehindOthers: row(
+    `UPDATE group_rotation SET place = ${placeBehind(':target')} WHERE target = :target AND group_key = :group`,
+  ),
+  leaveRotation: row(
+    `DELETE FROM group_rotation WHERE target = :target AND group_key = :group
+       AND NOT EXISTS (SELECT 1 FROM ready WHERE target = :target AND group_key = :group)`,
   ),
 
   // rankings
@@ -104,13 +143,15 @@ export const QUEUE_SQL = {
   ),
   deleteRanking: row('DELETE FROM rankings WHERE target = ?'),
   ranksAfter: row(
-    `SELECT ready.rank, ready.due_at, ready.request_id,
+    `SELECT ready.group_key, ready.rank, ready.due_at, ready.request_id,
        ${rankBy('ready.target', 'ready.due_at', 'requests.priority')} AS wanted
      FROM ready JOIN requests ON requests.request_id = ready.request_id
-     WHERE ready.target = ? AND (ready.rank, ready.due_at, ready.request_id) > (?, ?, ?)
-     ORDER BY ready.rank, ready.due_at, ready.request_id LIMIT +?`,
+     WHERE ready.target = ? AND (ready.group_key, ready.rank, ready.due_at, ready.request_id) > (?, ?, ?, ?)
+     ORDER BY ready.group_key, ready.rank, ready.due_at, ready.request_id LIMIT +?`,
   ),
-  moveRank: row('UPDATE ready SET rank = ? WHERE target = ? AND rank = ? AND due_at = ? AND request_id = ?'),
+  moveRank: row(
+    'UPDATE ready SET rank = ? WHERE target = ? AND group_key = ? AND rank = ? AND due_at = ? AND request_id = ?',
+  ),
 
   // targets
   pausedTargets: value('SELECT target FROM targets WHERE paused_at IS NOT NULL'),

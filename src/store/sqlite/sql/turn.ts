@@ -41,7 +41,7 @@ export const TURN_SQL = {
   invokingOf: value(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target = ?`),
   // What a turn has claimed, off the lane's head at once. What is enqueued meanwhile has a higher id than any that was there.
   deleteReadyThrough: row(
-    `DELETE FROM ready WHERE target = ? AND (rank, due_at, request_id) <= (?, ?, ?) AND request_id <= ?`,
+    `DELETE FROM ready WHERE target = ? AND group_key = ? AND (rank, due_at, request_id) <= (?, ?, ?) AND request_id <= ?`,
   ),
 
   // settle

@@ -35,7 +35,7 @@ export const UPKEEP_SQL = {
        RETURNING state, target, logical_hash, abandoned, idempotency_key, doubtful_attempts`,
   ),
   purgeRequest: row(
-    'DELETE FROM requests WHERE request_id = ? RETURNING due_at, priority, ordering_key, octet_length(payload) AS bytes',
+    'DELETE FROM requests WHERE request_id = ? RETURNING due_at, priority, ordering_key, group_key, octet_length(payload) AS bytes',
   ),
   purgeEvents: row('DELETE FROM events WHERE request_id = ?'),
   purgeKeptPayload: value('DELETE FROM kept_payloads WHERE request_id = ? RETURNING octet_length(payload)'),

@@ -38,6 +38,7 @@ export const OVERVIEW_COLUMNS = `
   task_state.reason,
   task_state.evidence,
   requests.ordering_key,
+  requests.group_key,
   ${BLOCKED_BY} AS blocked_by`
 
 /** The view of one request by either table's primary key: the view `request_overview` would scan both. */
@@ -61,6 +62,7 @@ export const VIEW_SQL = {
      FROM requests LEFT JOIN task_state ON task_state.request_id = requests.request_id
      WHERE requests.request_id > :after AND COALESCE(task_state.state, 'queued') = 'queued'
        AND (:target IS NULL OR requests.target = :target) AND (:reason IS NULL OR task_state.reason = :reason)
+       AND (:group IS NULL OR requests.group_key = :group)
        AND (:state IS NULL OR (:state = 'scheduled') = ${IS_SCHEDULED})
      ORDER BY requests.request_id LIMIT +:limit`,
   ),
@@ -102,14 +104,20 @@ export const VIEW_SQL = {
        AND task_state.state = 'queued' AND task_state.reason = 'parked' GROUP BY task_state.target`,
   ),
   countReady: row('SELECT target, COUNT(*) AS rows FROM ready GROUP BY target'),
+  countGroups: row(`SELECT target, COUNT(*) AS rows FROM group_rotation WHERE group_key <> '' GROUP BY target`),
+  longestGroups: row(
+    `SELECT group_key AS "group", COUNT(*) AS ready FROM ready WHERE target = ? AND group_key > ''
+     GROUP BY group_key ORDER BY ready DESC, group_key LIMIT +?`,
+  ),
   countWaiting: row('SELECT target, COUNT(*) AS rows FROM waiting GROUP BY target'),
   countExpired: row(
     `SELECT target, COUNT(*) AS rows FROM task_state WHERE ${NEEDS_ATTENTION} AND state = 'dead' AND reason = 'expired'
      GROUP BY target`,
   ),
   nextLane: value('SELECT target FROM ready WHERE target > ? ORDER BY target LIMIT 1'),
+  nextGroup: value('SELECT group_key FROM ready WHERE target = ? AND group_key > ? ORDER BY group_key LIMIT 1'),
   nextPlainHead: row(
-    `SELECT rank, due_at FROM ready WHERE target = ? AND rank > ? AND rank <= ${HIGHEST_PLAIN_RANK}
+    `SELECT rank, due_at FROM ready WHERE target = ? AND group_key = ? AND rank > ? AND rank <= ${HIGHEST_PLAIN_RANK}
      ORDER BY rank, due_at LIMIT 1`,
   ),
   // The difference is what the priority is worth.
