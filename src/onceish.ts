@@ -60,13 +60,19 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   if (typeof options !== 'object' || options === null) {
     throw new OnceishError('CONFIG_INVALID', 'openOnceish takes { store, targets } or { config }')
   }
-  const clock = options.clock ?? systemClock
   const log = options.log ?? SILENT
   const random = seams.random ?? Math.random
   const config = configOf(options)
-  const now = () => clock.wallNow()
-  const opening = { create: options.create ?? true, now: now(), probe: seams.probe }
+  const opening = {
+    create: options.create ?? true,
+    now: (options.clock ?? systemClock).wallNow(),
+    probe: seams.probe,
+    isTimeGiven: options.clock !== undefined,
+  }
   const opened = await (seams.openStore ?? openStore)(config.store, opening)
+  // Where the store has a clock of its own, it is that of everybody who works on it.
+  const clock = options.clock ?? opened.clock ?? systemClock
+  const now = () => clock.wallNow()
   const store = seams.store?.(opened) ?? opened
   const env = readEnvironment()
   const { namespace: ownNamespace } = await store.facts()

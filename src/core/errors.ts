@@ -31,6 +31,7 @@ export const ERROR_CODES = {
   STORE_SCHEMA_OLDER: { exit: 1 },
   STORE_JOURNAL_MODE: { exit: 1 },
   STORE_BUSY: { exit: 1 },
+  STORE_UNREACHABLE: { exit: 1 },
   STORE_FULL: { exit: 1 },
   STORE_IO_FAILED: { exit: 1 },
   STORE_SYNC_FAILED: { exit: 1 },

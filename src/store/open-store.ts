@@ -1,29 +1,34 @@
 // Names the engines: the only place that knows more than the interface.
 import { OnceishError } from '../core/errors.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
+import { openPostgresStore } from './postgres/postgres-store.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
 import type { Store, StoreProbe } from './store.ts'
 
+const POSTGRES_URL = /^postgres(?:ql)?:\/\//
+
+export interface OpenStoreOptions {
+  /** False: a store that is not there is STORE_NOT_FOUND. */
+  readonly create: boolean
+  readonly now: number
+  readonly probe?: StoreProbe | undefined
+  /** The caller's time counts, as under a virtual clock, also where the engine has a clock of its own. */
+  readonly isTimeGiven?: boolean | undefined
+}
+
 /**
- * @param location path of a SQLite file.
- * @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL, STORE_* when the file cannot be opened.
+ * @param location path of a SQLite file, or a postgres:// URL.
+ * @throws OnceishError STORE_* when it cannot be opened.
  */
-export async function openStore(
-  location: string,
-  options: { create: boolean; now: number; probe?: StoreProbe | undefined },
-): Promise<Store> {
-  refusePostgres(location)
-  return openSqliteStore({ path: location, ...options })
+export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
+  return POSTGRES_URL.test(location)
+    ? openPostgresStore({ url: location, ...options })
+    : openSqliteStore({ path: location, ...options })
 }
 
 /** Never throws for what is wrong with the store. @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL. */
 export async function inspectStore(location: string, options: InspectOptions): Promise<StoreInspection> {
-  refusePostgres(location)
+  if (POSTGRES_URL.test(location)) throw new OnceishError('STORE_UNSUPPORTED', 'doctor looks at SQLite files only')
   return inspectSqlite(location, options)
-}
-
-function refusePostgres(location: string): void {
-  if (!/^postgres(ql)?:\/\//.test(location)) return
-  throw new OnceishError('STORE_UNSUPPORTED', 'this version keeps its store in SQLite only: set "store" to a file path')
 }

@@ -25,7 +25,7 @@ export type StoreOrigin =
   | {
       readonly kind: 'restored'
       /** The database is behind its record; the record is another store's; there is none. */
-      readonly why: 'behind' | 'other_store' | 'no_record'
+      readonly why: 'behind' | 'other_store' | 'no_record' | 'failed_over'
       /** Calls until then are in the database. */
       readonly knownUntil: number
       /** Calls were made until then; null: nobody knows. */
@@ -69,5 +69,7 @@ export function refuseForeign(origin: StoreOrigin, location: string): void {
 const SIGNS = {
   behind: 'is behind its own record of calls (the file beside it that ends in -calls)',
   other_store: 'stands beside the record of calls of another store (the file that ends in -calls)',
+  failed_over:
+    'has other calls in its log than those that were made: a standby was promoted, or the database was put back from a backup',
   no_record: 'has called before, and its record of calls (a file beside it that ends in -calls) is not there',
 } as const

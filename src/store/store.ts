@@ -1,6 +1,7 @@
 // What a store must do, in the words of the turn. Two engines implement it and one conformance suite holds both to it.
 // No method waits on anything but the engine; every write is one transaction; time is always a parameter, except that an
 // engine with a clock of its own may use that inside the transaction.
+import type { Clock } from '../core/clock.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { OwnWord, StoreOrigin } from './origin.ts'
@@ -129,6 +130,8 @@ export interface RankingChange extends RankingWord {
 }
 
 export interface Store {
+  /** Of an engine that has a clock of its own, by which leases, due times and limits go; null: the caller's. */
+  readonly clock: Clock | null
   facts(): Promise<StoreFacts>
   /**
    * One transaction; results in the order of `requests`. A refused one (a conflict, or expired) rolls back none of the others, or

@@ -52,5 +52,5 @@ test('of a key no request is called before the one ahead has settled, whoever di
     }
   }
   expect(calls.length).toBeGreaterThan(lines.length)
-  expect(lineFaults(`${shop.folder}/onceish.db`)).toEqual([])
+  expect(await lineFaults(`${shop.folder}/onceish.db`)).toEqual([])
 }, 120_000)

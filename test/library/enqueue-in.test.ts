@@ -74,7 +74,7 @@ test('an ordering key is kept in the transaction of the caller too, and one that
     [1, null],
     [2, 1],
   ])
-  expect(lineFaults(path)).toEqual([])
+  expect(await lineFaults(path)).toEqual([])
   const worker = once.startWorker({ drain: { horizonMs: 1000 } })
   await worker.done
   expect((await once.list()).map(({ taskId }) => taskId)).toEqual(['task-2', 'task-3'])

@@ -66,9 +66,9 @@ async function lineOf(
   once: Pick<Onceish, 'dryRun'>,
   { store, api }: { store: string; api: FakeApi },
 ): Promise<DryRunLine> {
-  const before = { content: contentOf(store), effects: api.effects.length }
+  const before = { content: await contentOf(store), effects: api.effects.length }
   const lines = await dryRunOf(once)
-  expect({ content: contentOf(store), effects: api.effects.length }).toEqual(before)
+  expect({ content: await contentOf(store), effects: api.effects.length }).toEqual(before)
   expect(lines).toHaveLength(1)
   return lines[0] as DryRunLine
 }

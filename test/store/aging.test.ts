@@ -1,7 +1,7 @@
 // Queues that age: order, the word that says so, ranks that are moved a slice at a time, and how long each priority waits.
-import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import type { NewRequest } from '../../src/store/store.ts'
+import { askStore } from '../support/engine.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import { openWorld, type World } from '../support/store.ts'
 
@@ -31,10 +31,8 @@ async function order(world: World, count = 99): Promise<number[]> {
   }
 }
 
-function readyRows(world: World): { rank: number; due_at: number; request_id: number }[] {
-  const db = new Database(world.path, { readonly: true })
-  const rows = db.prepare('SELECT rank, due_at, request_id FROM ready ORDER BY request_id').all()
-  db.close()
+async function readyRows(world: World): Promise<{ rank: number; due_at: number; request_id: number }[]> {
+  const rows = await askStore(world.path, 'SELECT rank, due_at, request_id FROM ready ORDER BY request_id')
   return rows as { rank: number; due_at: number; request_id: number }[]
 }
 
@@ -115,16 +113,16 @@ test.each([
     await fill(world, 150)
   }
   await rank(world, after)
-  const rows = readyRows(world)
+  const rows = await readyRows(world)
   const first = await world.turn()
   expect(first.more).toBe(true)
-  const moved = readyRows(world).filter(({ rank }, i) => rank !== rows[i]?.rank).length
+  const moved = (await readyRows(world)).filter(({ rank }, i) => rank !== rows[i]?.rank).length
   expect(moved).toBeLessThanOrEqual(200)
   expect(await moveAll(world)).toBeGreaterThan(0)
   const anew = await open()
   await rank(anew, after)
   for (const { priority, dueAt } of await world.store.list({ limit: 9999 })) await put(anew, priority, { dueAt })
-  expect(readyRows(world)).toEqual(readyRows(anew))
+  expect(await readyRows(world)).toEqual(await readyRows(anew))
   expect(await world.turn()).toMatchObject({ more: false })
 })
 
@@ -135,9 +133,7 @@ test('ranked by priority alone again, nothing is left to know of it', async () =
   await moveAll(world)
   await rank(world, null)
   await moveAll(world)
-  const db = new Database(world.path, { readonly: true })
-  expect(db.prepare('SELECT COUNT(*) FROM rankings').pluck().get()).toBe(0)
-  db.close()
+  expect(await askStore(world.path, 'SELECT * FROM rankings')).toEqual([])
 })
 
 test('in the middle of it each request is called once, and a word finds its row in either place', async () => {
@@ -152,7 +148,7 @@ test('in the middle of it each request is called once, and a word finds its row 
   const called = await order(world, 999)
   expect(new Set(called).size).toBe(495)
   expect(called).toHaveLength(495)
-  expect(readyRows(world)).toEqual([])
+  expect(await readyRows(world)).toEqual([])
 })
 
 test.each([

@@ -1,9 +1,9 @@
 // Deadlines: what was never called, or surely never happened, is not called after its own, whoever looks; doubt is reconciled still.
-import Database from 'better-sqlite3'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Reconciliation } from '../../src/core/reconciliation.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import type { OperatorWord } from '../../src/store/views.ts'
+import { askStore } from '../support/engine.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import {
   accepted,
@@ -32,11 +32,8 @@ async function open(): Promise<World> {
 const word = (world: World): OperatorWord => ({ now: world.clock.now, actor: 'ada', note: null, ifVersion: null })
 
 /** What the store keeps of deadlines that are still ahead. */
-function expiriesOf(world: World): unknown[] {
-  const db = new Database(world.path, { readonly: true })
-  const rows = db.prepare('SELECT request_id FROM expiries').pluck().all()
-  db.close()
-  return rows
+async function expiriesOf(world: World): Promise<unknown[]> {
+  return (await askStore(world.path, 'SELECT request_id FROM expiries')).map((row) => row['request_id'])
 }
 
 async function claimOne(world: World, expiresAt = world.clock.now + SOON, target = 'keyed'): Promise<ClaimedCall> {
@@ -81,7 +78,7 @@ test('a request that was never called ends at its deadline, told and counted, wi
   })
   expect(await world.store.list({ reason: 'expired', limit: 9 })).toMatchObject([{ requestId }])
   expect((await world.turn({ slots: 1 })).calls).toEqual([])
-  expect(expiriesOf(world)).toEqual([])
+  expect(await expiriesOf(world)).toEqual([])
 })
 
 test('also one that waits, one of a paused target, and one of a target that nobody serves', async () => {
@@ -118,9 +115,19 @@ test('a turn ends a bounded number of them, and the claim refuses those that it 
   await world.enqueue({ n: 'on time' })
   world.clock.now = expiresAt
   const first = await world.turn({ slots: 10 })
-  expect(first).toMatchObject({ more: true, calls: [{ requestId: 131 }] })
-  // A hundred by the sweep, the rest by the claim on its way to what is still wanted.
-  expect(first.settled.filter(({ reason }) => reason === 'expired')).toHaveLength(130)
+  expect(first.more).toBe(true)
+  const calls = [...first.calls]
+  const over = first.settled.filter(({ reason }) => reason === 'expired')
+  // A hundred by the sweep, others by the claim on its way to what is still wanted.
+  expect(over.length).toBeGreaterThanOrEqual(100)
+  for (let turns = 1; over.length < 130 || calls.length < 1; turns++) {
+    expect(turns).toBeLessThan(5)
+    const next = await world.turn({ slots: 10 })
+    calls.push(...next.calls)
+    over.push(...next.settled)
+  }
+  expect(calls.map(({ requestId }) => requestId)).toEqual([131])
+  expect(over.map(({ reason }) => reason)).toEqual(Array(130).fill('expired'))
   expect(await world.store.status()).toMatchObject({ states: { dead: 130, invoking: 1 } })
 })
 
@@ -131,16 +138,16 @@ test('an idle worker knows when the next deadline is, and hears of those that ot
   const heard = other.store.watchChanges(['opaque'])
   await world.enqueue({ n: 1 }, { expiresAt })
   expect((await world.turn()).nextDueAt).toBe(expiresAt)
-  expect(await heard(world.clock.now)).toEqual({ work: false, nextDueAt: expiresAt })
+  await vi.waitFor(async () => expect(await heard(world.clock.now)).toEqual({ work: false, nextDueAt: expiresAt }))
   await world.enqueue({ n: 2 })
-  expect(await heard(expiresAt)).toMatchObject({ work: true })
+  await vi.waitFor(async () => expect(await heard(expiresAt)).toMatchObject({ work: true }))
   await other.store.close()
 })
 
 test('a call that begins something leaves before the deadline or not at all', async () => {
   const world = await open()
   expect(await claimOne(world)).toMatchObject({ writeWithinMs: SOON })
-  expect(expiriesOf(world)).toEqual([])
+  expect(await expiriesOf(world)).toEqual([])
 })
 
 test('an attempt that surely had no effect counts for nothing: between two it ends at its deadline', async () => {
@@ -148,7 +155,7 @@ test('an attempt that surely had no effect counts for nothing: between two it en
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, notExecuted())] })
   expect(await world.store.get(call.requestId)).toMatchObject({ state: 'scheduled' })
-  expect(expiriesOf(world)).toEqual([call.requestId])
+  expect(await expiriesOf(world)).toEqual([call.requestId])
   world.clock.now += SOON
   await world.turn({ slots: 1 })
   expect(await world.store.get(call.requestId)).toMatchObject({ state: 'dead', reason: 'expired', attempt: 1 })
@@ -223,7 +230,7 @@ test('retry of another dead request keeps a deadline that is ahead', async () =>
   await world.turn({ results: [answer(call, rejected)] })
   const told = await world.store.retry(call.requestId, word(world), { policyOf })
   expect(told).toMatchObject({ kind: 'applied', view: { expiresAt: world.clock.now + SOON } })
-  expect(expiriesOf(world)).toEqual([call.requestId])
+  expect(await expiriesOf(world)).toEqual([call.requestId])
 })
 
 test('the word that it did not happen ends a request whose deadline is over, and is idempotent', async () => {
@@ -260,9 +267,10 @@ test('a new request whose deadline is over before it is due is refused; one that
   expect(await enqueue(1, at)).toEqual({ kind: 'expired', expiresAt: at, dueAt: at })
   expect(await enqueue(1, at + 5, at + 5)).toEqual({ kind: 'expired', expiresAt: at + 5, dueAt: at + 5 })
   expect(await world.store.list({ limit: 9 })).toEqual([])
-  expect(await enqueue(1, at + 5)).toMatchObject({ kind: 'inserted', requestId: 1 })
+  const made = await enqueue(1, at + 5)
+  expect(made).toMatchObject({ kind: 'inserted' })
   world.clock.now += 5
-  expect(await enqueue(1, at + 5)).toMatchObject({ kind: 'duplicate', requestId: 1, state: 'ready' })
+  expect(await enqueue(1, at + 5)).toMatchObject({ kind: 'duplicate', requestId: made.requestId, state: 'ready' })
 })
 
 test('what leaves the queue otherwise leaves no deadline behind', async () => {
@@ -271,5 +279,5 @@ test('what leaves the queue otherwise leaves no deadline behind', async () => {
   await world.store.cancel(requestId, word(world))
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, accepted('t'))] })
-  expect(expiriesOf(world)).toEqual([])
+  expect(await expiriesOf(world)).toEqual([])
 })

@@ -1,8 +1,8 @@
 // Groups within a target take turns, whatever else moves what they have ready.
-import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { NewRequest } from '../../src/store/store.ts'
+import { askStore } from '../support/engine.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import { lineFaults } from '../support/line-faults.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, rejected, type World } from '../support/store.ts'
@@ -14,16 +14,16 @@ async function open(targets: readonly string[] = ['keyed', 'opaque']): Promise<W
   const world = await openWorld({ policies })
   onTestFinished(async () => {
     await world.store.close()
-    expect(rotationFaults(world.path)).toEqual([])
-    expect(lineFaults(world.path)).toEqual([])
+    expect(await rotationFaults(world.path)).toEqual([])
+    expect(await lineFaults(world.path)).toEqual([])
   })
   return world
 }
 
 /** A group stands in the rotation exactly while it has something ready; those without one may. */
-function rotationFaults(path: string): unknown[] {
-  const db = new Database(path, { readonly: true })
-  const faults = db.prepare(
+function rotationFaults(path: string): Promise<unknown[]> {
+  return askStore(
+    path,
     `SELECT 'ready and in no rotation' AS fault, target, group_key FROM ready WHERE group_key <> ''
        AND NOT EXISTS (SELECT 1 FROM group_rotation WHERE group_rotation.target = ready.target
          AND group_rotation.group_key = ready.group_key)
@@ -33,9 +33,6 @@ function rotationFaults(path: string): unknown[] {
      UNION SELECT 'queue of another group', ready.target, ready.group_key FROM ready JOIN requests USING (request_id)
        WHERE ready.group_key <> COALESCE(requests.group_key, '')`,
   )
-  const found = faults.all()
-  db.close()
-  return found
 }
 
 let made = 0
@@ -182,8 +179,8 @@ test('what is canceled, expired, dead before its call or moved leaves its group 
     [3, 'expired'],
     [4, 'payload_misfit'],
   ])
-  expect(calls.map(({ requestId }) => requestId)).toEqual([5, moved, 6])
-  expect(rotationFaults(world.path)).toEqual([])
+  expect(calls.map(({ requestId }) => requestId).toSorted()).toEqual([moved, 5, 6])
+  expect(await rotationFaults(world.path)).toEqual([])
   const scope = { before: word.now * 2, states: ENDED_STATES, targets: null, abandoned: false }
   await world.store.purgeAfter(0, scope, { ...word, dryRun: false })
 })

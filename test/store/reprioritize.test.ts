@@ -1,14 +1,12 @@
 // Priorities changed after the enqueue: what is queued moves, what is in doubt returns with it, and a claim that was first wins.
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
 import { expect, onTestFinished, test } from 'vitest'
 import { defineTarget, openOnceish } from '../../src/index.ts'
 import { type EachFilter, type SaidRequest, sayToEach } from '../../src/recovery/say-to-each.ts'
 import type { OperatorWord } from '../../src/store/views.ts'
 import { deathOf } from '../support/children.ts'
 import { contentOf } from '../support/content.ts'
+import { askStore, newLocation } from '../support/engine.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, unknown, type World } from '../support/store.ts'
-import { tempDir } from '../support/temp-dir.ts'
 
 async function open(): Promise<World> {
   const world = await openWorld()
@@ -111,9 +109,9 @@ test('by filter: ready and scheduled ones that fit, those in this state only, an
   await world.enqueue({ n: 2 }, { dueAt: later })
   await world.enqueue({ n: 3 }, { target: 'opaque' })
   await world.enqueue({ n: 4 }, { priority: 5 })
-  const before = contentOf(world.path)
+  const before = await contentOf(world.path)
   const wouldBe = await say(world, { target: 'keyed' }, 5, true)
-  expect(contentOf(world.path)).toEqual(before)
+  expect(await contentOf(world.path)).toEqual(before)
   expect(wouldBe).toMatchObject({
     report: { applied: 2, unchanged: 1, dryRun: true },
     told: [
@@ -141,7 +139,7 @@ test('a claim between the look and the word is first', async () => {
 })
 
 test('while another process claims, each request is called once, and each word is applied or refused whole', async () => {
-  const store = join(tempDir(), 'jobs.db')
+  const store = newLocation()
   const validate = (value: unknown) => ({ value })
   const payload = { '~standard': { version: 1, vendor: 'test', validate } } as const
   const target = defineTarget({
@@ -168,9 +166,11 @@ test('while another process claims, each request is called once, and each word i
   }
   expect(await ended).toBeNull()
   expect(applied).toBeGreaterThanOrEqual(500)
-  const db = new Database(store, { readonly: true })
-  const first = db.prepare(`SELECT COUNT(*) FROM task_state WHERE state = 'submitted' AND attempt = 1`).pluck()
-  const left = db.prepare('SELECT (SELECT COUNT(*) FROM ready) + (SELECT COUNT(*) FROM requests)').pluck()
-  expect([first.get(), left.get()]).toEqual([2500, 0])
-  db.close()
+  expect(
+    await askStore(
+      store,
+      `SELECT (SELECT COUNT(*) FROM task_state WHERE state = 'submitted' AND attempt = 1) AS first,
+         (SELECT COUNT(*) FROM ready) + (SELECT COUNT(*) FROM requests) AS left_over`,
+    ),
+  ).toEqual([{ first: 2500, left_over: 0 }])
 }, 60_000)

@@ -135,11 +135,11 @@ test('a dry run says exactly what the word then does, and changes nothing in the
   const world = await openWorld()
   const ids = await doubt(world, 3)
   await doubt(world, 1, 'deadline', 'keyed')
-  const before = contentOf(world.path)
+  const before = await contentOf(world.path)
   for (const kind of ['not_executed', 'retry_accepting_duplicates', 'abandon'] as const)
     await say(world, { state: 'held' }, { resolution: { kind }, dryRun: true })
   const foreseen = await say(world, { target: 'opaque' }, { dryRun: true })
-  expect(contentOf(world.path)).toBe(before)
+  expect(await contentOf(world.path)).toBe(before)
   expect(foreseen.report).toMatchObject({ applied: 3, dryRun: true })
   const done = await say(world, { target: 'opaque' })
   const told = ({ said }: typeof done) =>

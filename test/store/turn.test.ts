@@ -2,6 +2,7 @@ import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
+import { askStore, IS_POSTGRES } from '../support/engine.ts'
 import {
   accepted,
   answer,
@@ -69,10 +70,10 @@ test('the invoking row is there when the claim returns, and the settlement keeps
     attempts: 1,
   })
   await world.turn({ results: [answer(call, accepted('t-1'))] })
-  const db = new Database(world.path, { readonly: true })
-  expect(db.prepare('SELECT COUNT(*) FROM requests').pluck().get()).toBe(0)
-  expect(db.prepare('SELECT state, task_id FROM task_state').get()).toEqual({ state: 'submitted', task_id: 't-1' })
-  db.close()
+  expect(await askStore(world.path, 'SELECT * FROM requests')).toEqual([])
+  expect(await askStore(world.path, 'SELECT state, task_id FROM task_state')).toEqual([
+    { state: 'submitted', task_id: 't-1' },
+  ])
   await world.store.close()
 })
 
@@ -361,21 +362,25 @@ test('settling the same answer twice is a no-op', async () => {
   await world.store.close()
 })
 
-test('where SQLite itself undoes the transaction, nothing of the turn stands by itself', async () => {
-  const world = await openWorld()
-  const bad = await claimOne(world)
-  const good = await claimOne(world)
-  await world.enqueue({ n: 'next' })
-  const db = new Database(world.path)
-  db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
+test.skipIf(IS_POSTGRES)(
+  'where SQLite itself undoes the transaction, nothing of the turn stands by itself',
+  async () => {
+    const world = await openWorld()
+    const bad = await claimOne(world)
+    const good = await claimOne(world)
+    await world.enqueue({ n: 'next' })
+    const db = new Database(world.path)
+    db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
     BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END`)
-  const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
-  await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
-  for (const { requestId } of [bad, good]) expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
-  expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
-  db.close()
-  await world.store.close()
-})
+    const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
+    await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
+    for (const { requestId } of [bad, good])
+      expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
+    expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
+    db.close()
+    await world.store.close()
+  },
+)
 
 test('one answer that cannot be written is held and does not roll back the others', async () => {
   const world = await openWorld()
@@ -431,23 +436,25 @@ test('the high-water time rises with a turn that only settles, so that a clock s
   await world.store.close()
 })
 
-test('the high-water time rises with every commit that claims, also when the clock stands still or goes back', async () => {
-  const world = await openWorld()
-  const seen = [(await world.store.facts()).highWaterAt]
-  for (const step of [0, 0, -5000]) {
-    world.clock.now += step
-    await claimOne(world)
-    seen.push((await world.store.facts()).highWaterAt)
-  }
-  expect(seen.every((at, i) => i === 0 || at > (seen[i - 1] ?? 0))).toBe(true)
-  await world.store.close()
-})
+// The server tells a store that was put back by its own history.
+test.skipIf(IS_POSTGRES)(
+  'the high-water time rises with every commit that claims, also when the clock stands still or goes back',
+  async () => {
+    const world = await openWorld()
+    const seen = [(await world.store.facts()).highWaterAt]
+    for (const step of [0, 0, -5000]) {
+      world.clock.now += step
+      await claimOne(world)
+      seen.push((await world.store.facts()).highWaterAt)
+    }
+    expect(seen.every((at, i) => i === 0 || at > (seen[i - 1] ?? 0))).toBe(true)
+    await world.store.close()
+  },
+)
 
 test('a turn on a database that a newer version has migrated stops', async () => {
   const world = await openWorld()
-  const db = new Database(world.path)
-  db.prepare('UPDATE store SET schema_version = 999').run()
-  db.close()
+  await askStore(world.path, 'UPDATE store SET schema_version = 999')
   await expect(world.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
   await world.store.close()
 })
@@ -543,11 +550,14 @@ test('requests that cannot be rendered end a bounded number a turn, and are told
   for (let n = 0; n < 150; n++) await world.enqueue({ n })
   const prepare = () => ({ kind: 'dead', reason: 'render_failed', note: 'no such field' }) as const
   const claim = { slots: 10, targets: [{ name: 'keyed', policy: KEYED }], prepare }
-  const first = await world.turn({ claim })
-  expect(first.settled).toHaveLength(100)
-  expect(first.settled[0]).toMatchObject({ state: 'dead', reason: 'render_failed' })
-  expect(first.moreReady).toBe(true)
-  expect((await world.turn({ claim })).settled).toHaveLength(50)
+  const ended: unknown[] = []
+  for (let moreReady = true; moreReady; ) {
+    const turn = await world.turn({ claim })
+    expect(turn.settled.length).toBeLessThanOrEqual(100)
+    ended.push(...turn.settled.map(({ state, reason }) => [state, reason]))
+    moreReady = turn.moreReady
+  }
+  expect(ended).toEqual(Array(150).fill(['dead', 'render_failed']))
 })
 
 test('a claim takes off the queue what it took and nothing else, in every lane', async () => {
@@ -575,7 +585,7 @@ test('a claim takes off the queue what it took and nothing else, in every lane',
     [2, 'dead'],
     [3, 'dead'],
   ])
-  expect(queued(world)).toEqual([1, 7])
+  expect(await queued(world)).toEqual([1, 7])
   await world.store.close()
 })
 
@@ -592,15 +602,13 @@ test('what is enqueued while a claim renders stays in the queue, however urgent 
   const { calls } = await world.turn({ claim: { slots: 2, targets: [{ name: 'keyed', policy: KEYED }], prepare } })
   await Promise.all(enqueued)
   expect(calls.map(({ requestId }) => requestId)).toEqual([1, 2])
-  expect(queued(world)).toEqual([3, 4])
+  expect(await queued(world)).toEqual([3, 4])
   await world.store.close()
 })
 
-function queued(world: World): unknown[] {
-  const db = new Database(world.path)
-  const ids = db.prepare('SELECT request_id FROM ready ORDER BY request_id').pluck().all()
-  db.close()
-  return ids
+async function queued(world: World): Promise<unknown[]> {
+  const rows = await askStore(world.path, 'SELECT request_id FROM ready ORDER BY request_id')
+  return rows.map((row) => row['request_id'])
 }
 
 test('a nonce is never given twice', async () => {
@@ -630,7 +638,7 @@ test('the window counts from the first attempt that may have left, and anew unde
   expect(await stateOf(world, never.requestId)).toMatchObject({ startedAt: world.clock.now })
 })
 
-test('two readers of changes in one process do not take them from each other', async () => {
+test.skipIf(IS_POSTGRES)('two readers of changes in one process do not take them from each other', async () => {
   const world = await openWorld()
   const readers = [world.store.watchChanges(['keyed']), world.store.watchChanges(['opaque', 'keyed'])]
   const other = await openWorld({ path: world.path })
@@ -670,9 +678,7 @@ test('a high-water time far ahead holds a replay no longer than the deadline', a
   const world = await openWorld()
   const call = await claimOne(world)
   await world.turn({ results: [answer(call, unknown())] })
-  const db = new Database(world.path)
-  db.prepare('UPDATE store SET high_water_at = high_water_at + 31536000000').run()
-  db.close()
+  await askStore(world.path, 'UPDATE store SET high_water_at = high_water_at + 31536000000')
   await reconcile(world, call.requestId, { kind: 'replay', reason: 'unknown' })
   const row = await stateOf(world, call.requestId)
   expect(row).toMatchObject({ state: 'unknown', reason: 'clock_behind' })

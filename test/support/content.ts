@@ -1,10 +1,15 @@
-// Everything that a store's file holds, to be compared: every row of every table.
-import Database from 'better-sqlite3'
+// Everything that a store holds, to be compared: every row of every table.
+import { askStore } from './engine.ts'
 
-export function contentOf(path: string): string {
-  const db = new Database(path, { readonly: true })
-  const tables = db.prepare(`SELECT name FROM sqlite_master WHERE type = 'table'`).pluck().all() as string[]
-  const rows = tables.map((name) => [name, db.prepare(`SELECT * FROM "${name}"`).all()])
-  db.close()
+const TABLES_OF = {
+  sqlite: `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`,
+  postgres: `SELECT table_name AS name FROM information_schema.tables
+    WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' ORDER BY name`,
+}
+
+export async function contentOf(location: string): Promise<string> {
+  const tables = await askStore(location, TABLES_OF[/^postgres/.test(location) ? 'postgres' : 'sqlite'])
+  const rows: unknown[] = []
+  for (const { name } of tables) rows.push([name, await askStore(location, `SELECT * FROM "${name}"`)])
   return JSON.stringify(rows)
 }

@@ -1,5 +1,5 @@
 // What must hold of the tables of ordering keys after every commit.
-import Database from 'better-sqlite3'
+import { askStore } from './engine.ts'
 
 const QUEUED = 'SELECT request_id FROM ready UNION ALL SELECT request_id FROM waiting'
 
@@ -13,7 +13,7 @@ export const LINE_FAULTS = `
     WHERE NOT EXISTS (SELECT 1 FROM ordering_heads AS heads
       WHERE heads.target = followers.target AND heads.ordering_key = followers.ordering_key)
   UNION ALL SELECT 'is in line and not owed', request_id
-    FROM (SELECT request_id FROM ordering_followers UNION ALL SELECT request_id FROM ordering_heads)
+    FROM (SELECT request_id FROM ordering_followers UNION ALL SELECT request_id FROM ordering_heads) AS lines
     WHERE request_id NOT IN (SELECT request_id FROM requests)
   UNION ALL SELECT 'has the turn and is not queued', heads.request_id FROM ordering_heads AS heads
     LEFT JOIN task_state ON task_state.request_id = heads.request_id
@@ -26,9 +26,6 @@ export const LINE_FAULTS = `
       NOT IN ('dead', 'canceled')
     AND request_id NOT IN (SELECT request_id FROM ordering_followers UNION ALL SELECT request_id FROM ordering_heads)`
 
-export function lineFaults(path: string): unknown[] {
-  const db = new Database(path)
-  const faults = db.prepare(LINE_FAULTS).all()
-  db.close()
-  return faults
+export function lineFaults(path: string): Promise<Record<string, unknown>[]> {
+  return askStore(path, LINE_FAULTS)
 }

@@ -1,13 +1,12 @@
 // A store on a real file and the smallest target world around it, for tests that drive turns by hand.
-import { join } from 'node:path'
 import type { Outcome } from '../../src/core/outcome.ts'
 import { NO_POLICY, type TargetPolicy } from '../../src/core/policy.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { EnqueueResult, NewRequest, Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput, TurnResult, WorkerLife } from '../../src/store/turn.ts'
+import { newLocation } from './engine.ts'
 import { hashRequest } from './hash-request.ts'
-import { tempDir } from './temp-dir.ts'
 
 export const KEYED: TargetPolicy = {
   timeoutMs: 1000,
@@ -64,10 +63,10 @@ export interface World {
 export async function openWorld(
   options: { policies?: Record<string, TargetPolicy>; path?: string; worker?: WorkerLife; now?: number } = {},
 ): Promise<World> {
-  const path = options.path ?? join(tempDir(), 'jobs.db')
+  const path = options.path ?? newLocation()
   const clock = { now: options.now ?? 1_000_000 }
   const policies = options.policies ?? { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP }
-  const store = await openStore(path, { create: true, now: clock.now })
+  const store = await openStore(path, { create: true, now: clock.now, isTimeGiven: true })
   const worker = options.worker ?? { name: 'w', boot: 'b1' }
   return {
     store,

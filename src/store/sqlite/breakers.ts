@@ -6,7 +6,7 @@ import type { SettledRow } from '../turn.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
-interface BreakerRow {
+export interface BreakerRow {
   target: string
   failures_in_a_row: number
   counted_from: number
@@ -78,7 +78,7 @@ function note({ sql, word }: Turn, target: string, kind: string, reason: string 
   sql.insertEvent.run(null, target, word.now, kind, null, null, null, word.actor, reason, null)
 }
 
-function toBreaker(row: BreakerRow): Breaker {
+export function toBreaker(row: BreakerRow): Breaker {
   const { opened_at: since, probe_at: probeAt } = row
   if (since === null || probeAt === null) {
     const counted = { from: row.counted_from, calls: row.counted_calls, failures: row.counted_failures }

@@ -152,6 +152,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   }
 
   return {
+    clock: null,
     facts: () =>
       read(() => {
         const { hasCalled: _1, nextExpiryAt: _2, isRanked: _3, ...facts } = readFacts(sql)

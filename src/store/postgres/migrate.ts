@@ -1,0 +1,74 @@
+// Brings a schema to this version's in one transaction under an advisory lock; any number of processes may try at once.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { OnceishError } from '../../core/errors.ts'
+import type { Database } from './connection.ts'
+import { lockId } from './locks.ts'
+import { functionsSql, POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
+
+export interface MigrateOptions {
+  /** Quoted. */
+  readonly schema: string
+  readonly create: boolean
+  readonly now: number
+  readonly beforeCommit?: () => void
+  readonly committed?: () => void
+}
+
+/** @throws OnceishError STORE_NOT_FOUND, STORE_SCHEMA_NEWER, STORE_SCHEMA_OLDER */
+export async function migrate(db: Database, options: MigrateOptions): Promise<void> {
+  const { schema: s, create, now } = options
+  const found = await db.transact((tx) => versionOf(tx.query, s))
+  refuseNewer(found, db.location)
+  if (found === POSTGRES_SCHEMA_VERSION) return
+  if (!create && found === 0) {
+    throw new OnceishError(
+      'STORE_NOT_FOUND',
+      `${db.location} holds no onceish tables in schema ${s}: run "onceish migrate" or "onceish enqueue" to make them`,
+    )
+  }
+  if (!create) {
+    throw new OnceishError(
+      'STORE_SCHEMA_OLDER',
+      `${db.location} has schema version ${found}, this onceish works on ${POSTGRES_SCHEMA_VERSION}: stop the workers of the older one, back the database up, then run "onceish migrate"`,
+      { details: { version: found, known: POSTGRES_SCHEMA_VERSION } },
+    )
+  }
+  await db.transact(async (tx) => {
+    await tx.query('SELECT pg_advisory_xact_lock($1::bigint)', [lockId(s, 'migrate')])
+    const before = await versionOf(tx.query, s)
+    refuseNewer(before, db.location)
+    if (before === 0) {
+      await tx.query(`CREATE SCHEMA IF NOT EXISTS ${s}`)
+      for (const text of schemaSql(s)) await tx.query(text)
+    }
+    if (before < POSTGRES_SCHEMA_VERSION) for (const text of functionsSql(s)) await tx.query(text)
+    if (before === 0) {
+      await tx.query(
+        `INSERT INTO ${s}.store (id, schema_version, namespace, incarnation, high_water_at, system_identifier, timeline)
+         SELECT 1, $1, $2, $3, $4, system_identifier, timeline FROM ${s}.timeline()`,
+        [POSTGRES_SCHEMA_VERSION, randomBytes(16).toString('hex'), randomUUID(), now],
+      )
+    } else if (before < POSTGRES_SCHEMA_VERSION) {
+      await tx.query(`UPDATE ${s}.store SET schema_version = $1 WHERE id = 1`, [POSTGRES_SCHEMA_VERSION])
+    }
+  }, options)
+}
+
+async function versionOf(
+  query: <R extends object>(text: string, values?: unknown[]) => Promise<R[]>,
+  s: string,
+): Promise<number> {
+  const [there] = await query<{ there: boolean }>('SELECT to_regclass($1) IS NOT NULL AS there', [`${s}.store`])
+  if (there?.there !== true) return 0
+  const [row] = await query<{ schema_version: number }>(`SELECT schema_version FROM ${s}.store WHERE id = 1`)
+  return row?.schema_version ?? 0
+}
+
+export function refuseNewer(version: number, location: string): void {
+  if (version <= POSTGRES_SCHEMA_VERSION) return
+  throw new OnceishError(
+    'STORE_SCHEMA_NEWER',
+    `${location} has schema version ${version}, this onceish knows ${POSTGRES_SCHEMA_VERSION}: install the newer onceish`,
+    { details: { version, known: POSTGRES_SCHEMA_VERSION } },
+  )
+}

@@ -1,0 +1,47 @@
+// What the functions of the schema return, as the slice takes it.
+import type { Transaction } from './connection.ts'
+import type { Loaded, Row } from './slice.ts'
+
+/** One row of one table, or a number that the turn needs beside them. */
+interface Told {
+  readonly t: string
+  readonly r: Record<string, string | number | null>
+}
+
+export interface StoreRow {
+  readonly schema_version: number
+  readonly namespace: string
+  readonly incarnation: string
+  readonly high_water_at: number
+  readonly has_called: number
+  readonly clock_ahead_ms: number
+  readonly system_identifier: string
+  readonly timeline: string
+}
+
+export type Rows = Map<string, Row[]>
+
+/** @param calls of functions of the schema that return rows, each with its parameters. */
+export async function loadRows(tx: Transaction, text: string, values: readonly unknown[]): Promise<Rows> {
+  const rows: Rows = new Map()
+  for (const { t, r } of await tx.query<Told>(text, values)) {
+    const of = rows.get(t)
+    const row = t === 'logical_hashes' ? withBytes(r) : r
+    if (of === undefined) rows.set(t, [row])
+    else of.push(row)
+  }
+  return rows
+}
+
+export function only<R>(rows: Loaded, table: string): R | undefined {
+  return rows.get(table)?.[0] as R | undefined
+}
+
+/** JSON has bytes as text. */
+function withBytes({ hash, payload_hash, ...row }: Told['r']): Row {
+  return { ...row, hash: bytesOf(hash ?? null), payload_hash: bytesOf(payload_hash ?? null) }
+}
+
+function bytesOf(value: string | number | null): Buffer | null {
+  return typeof value === 'string' ? Buffer.from(value.slice(2), 'hex') : null
+}

@@ -1,0 +1,240 @@
+// Maintenance, and words that are no request's: what SQLite does row by row beside a worker, the server does in bounded statements.
+import { randomUUID } from 'node:crypto'
+import { OnceishError } from '../../core/errors.ts'
+import type { EndedState } from '../../core/task-state.ts'
+import { doubtSlice } from '../sqlite/forgotten.ts'
+import { type Slice as PurgeSlice, previewSlice, purgeSlice } from '../sqlite/purge.ts'
+import type { Statements } from '../sqlite/statements.ts'
+import type { Commit, Store, StoreProbe } from '../store.ts'
+import type { KeptReason, PurgeScope } from '../upkeep.ts'
+import type { Database, Transaction } from './connection.ts'
+import type { Changes, Slice } from './slice.ts'
+import { loadRows, type Rows } from './slice-rows.ts'
+import { channelOf, type Watch } from './watch.ts'
+
+type Upkeep = Pick<
+  Store,
+  | 'saveDescriptions'
+  | 'pause'
+  | 'resume'
+  | 'doubtForgotten'
+  | 'declareOwn'
+  | 'purgeAfter'
+  | 'dropKeptPayloads'
+  | 'boundLog'
+  | 'backup'
+  | 'filesOf'
+>
+
+export interface UpkeepOptions {
+  readonly db: Database
+  /** Quoted. */
+  readonly schema: string
+  readonly slice: Slice
+  readonly watch: Watch
+  readonly eventLock: string
+  readonly probe: StoreProbe | undefined
+  save(tx: Transaction, changes: Changes): Promise<void>
+  checkOpen(): void
+  change<T>(
+    change: { commit: Commit; text: string; values: readonly unknown[]; makesWork?: boolean },
+    work: (sql: Statements, rows: Rows) => T,
+  ): Promise<T>
+}
+
+const SLICE_ROWS = 1000
+const REMOVALS_A_STEP = 200
+const DOUBTED_A_SLICE = 200
+const DROPPED_A_STEP = 200
+
+export function createUpkeep(options: UpkeepOptions): Upkeep {
+  const { db, schema: s, slice, watch, eventLock, probe, checkOpen, change } = options
+
+  async function write<T>(commit: Commit, makesWork: boolean, work: (tx: Transaction) => Promise<T>): Promise<T> {
+    checkOpen()
+    const made = await db.transact(
+      async (tx) => {
+        const result = await work(tx)
+        if (makesWork) await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), commit])
+        return result
+      },
+      { beforeCommit: () => probe?.('before-commit', commit), committed: () => probe?.('after-commit', commit) },
+    )
+    watch.committed(makesWork)
+    return made
+  }
+
+  /** Ids of events are in the order of commits. */
+  async function noteEvent(
+    tx: Transaction,
+    target: string | null,
+    now: number,
+    kind: string,
+    actor: string,
+    reason: string | null,
+    detail: unknown,
+  ): Promise<void> {
+    await tx.query('SELECT pg_advisory_xact_lock($1::bigint)', [eventLock])
+    await tx.query(
+      `INSERT INTO ${s}.events (target, at, kind, actor, reason, detail) VALUES ($1, $2, $3, $4, $5, $6)`,
+      [target, now, kind, actor, reason, detail === null ? null : JSON.stringify(detail)],
+    )
+  }
+
+  return {
+    saveDescriptions: (targets, now) =>
+      write('describe', true, async (tx) => {
+        for (const { name, version, description, bucket } of targets) {
+          await tx.query(
+            `INSERT INTO ${s}.target_versions (target, version, description, created_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+            [name, version, description, now],
+          )
+          if (bucket === undefined) await tx.query(`DELETE FROM ${s}.bucket_members WHERE target = $1`, [name])
+          else
+            await tx.query(
+              `INSERT INTO ${s}.bucket_members (target, bucket) VALUES ($1, $2)
+               ON CONFLICT (target) DO UPDATE SET bucket = excluded.bucket WHERE bucket_members.bucket <> excluded.bucket`,
+              [name, bucket],
+            )
+        }
+      }),
+    pause: (target, reason, actor, now) =>
+      write('pause', true, async (tx) => {
+        const made = await tx.query(
+          `INSERT INTO ${s}.targets (target, paused_at, paused_by, pause_reason) VALUES ($1, $2, $3, $4)
+           ON CONFLICT (target) DO UPDATE SET paused_at = excluded.paused_at, paused_by = excluded.paused_by,
+             pause_reason = excluded.pause_reason WHERE targets.paused_at IS NULL RETURNING target`,
+          [target, now, actor, reason],
+        )
+        if (made.length > 0) await noteEvent(tx, target, now, 'target_paused', actor, reason, null)
+      }),
+    resume: (target, actor, now) =>
+      write('resume', true, async (tx) => {
+        const [row] = await tx.query<{ ended: boolean }>(
+          `WITH pauses AS (UPDATE ${s}.timed_pauses SET until = $2 WHERE until > $2 AND ((scope = 'target' AND name = $1)
+             OR (scope = 'bucket' AND name = (SELECT bucket FROM ${s}.bucket_members WHERE target = $1))) RETURNING 1),
+           breakers AS (DELETE FROM ${s}.breakers WHERE target = $1 RETURNING 1),
+           resumed AS (UPDATE ${s}.targets SET paused_at = NULL, paused_by = NULL, pause_reason = NULL
+             WHERE target = $1 AND paused_at IS NOT NULL RETURNING 1)
+           SELECT EXISTS (SELECT 1 FROM pauses) OR EXISTS (SELECT 1 FROM breakers) OR EXISTS (SELECT 1 FROM resumed) AS ended`,
+          [target, now],
+        )
+        if (row?.ended !== true) return false
+        await tx.query(
+          `UPDATE ${s}.task_state SET next_check_at = $2 WHERE state = 'unknown'
+             AND reason IN ('target_paused', 'told_to_wait', 'breaker_open') AND (target = $1 OR target IN (
+               SELECT others.target FROM ${s}.bucket_members m JOIN ${s}.bucket_members others USING (bucket) WHERE m.target = $1))`,
+          [target, now],
+        )
+        await noteEvent(tx, target, now, 'target_resumed', actor, null, null)
+        return true
+      }),
+    declareOwn: (kind, { now, actor }, detail) =>
+      write('restore', true, async (tx) => {
+        await tx.query(
+          `UPDATE ${s}.store SET incarnation = CASE WHEN $1 THEN $2 ELSE incarnation END, high_water_at = GREATEST(high_water_at + 1, $3),
+             has_called = 1, system_identifier = now.system_identifier, timeline = now.timeline FROM ${s}.timeline() now WHERE id = 1`,
+          [kind === 'store_restored', randomUUID(), now],
+        )
+        await noteEvent(tx, null, now, kind, actor, null, detail)
+      }),
+    doubtForgotten: async (afterId, order) => {
+      const ids = `SELECT request_id FROM ${s}.requests WHERE request_id > $1 ORDER BY request_id LIMIT ${DOUBTED_A_SLICE}`
+      const text = (isLocked: boolean) => `SELECT * FROM ${s}.rows_of_targets(${isLocked})
+        UNION ALL SELECT * FROM ${s}.rows_about(ARRAY(${ids}), ${isLocked}, false)`
+      if (!order.dryRun)
+        return change({ commit: 'restore', text: text(true), values: [afterId], makesWork: false }, (sql) =>
+          doubtSlice(sql, afterId, order),
+        )
+      checkOpen()
+      return db.read(async (tx) => {
+        const rows = await loadRows(tx, text(false), [afterId])
+        return slice.run(rows, (sql) => doubtSlice(sql, afterId, order)).made
+      })
+    },
+    purgeAfter: async (afterId, scope, word) => {
+      checkOpen()
+      const found = await db.read((tx) => readPurgeSlice(s, tx, afterId, scope))
+      const ids = found.rows.filter((row) => row.is_purgeable === 1).map(({ request_id: id }) => id)
+      if (word.dryRun || ids.length === 0) return previewSlice(found, afterId)
+      return db
+        .transact(
+          async (tx) => {
+            const rows = await loadRows(
+              tx,
+              `SELECT * FROM ${s}.rows_of_targets(true) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], true, true)`,
+              [ids],
+            )
+            const { made, changes } = slice.run(rows, (sql) => purgeSlice(sql, found, afterId, scope, word))
+            await options.save(tx, changes)
+            const gone = changes['task_state']?.deleted.map((row) => row['request_id']) ?? []
+            await tx.query(`DELETE FROM ${s}.events WHERE request_id = ANY($1::bigint[])`, [gone])
+            return made
+          },
+          { beforeCommit: () => probe?.('before-commit', 'purge'), committed: () => probe?.('after-commit', 'purge') },
+        )
+        .finally(() => watch.committed(found.rows.some(({ state }) => state === 'dead')))
+    },
+    dropKeptPayloads: async (target, before, { dryRun }) => {
+      checkOpen()
+      if (dryRun) {
+        const [row] = await db.read((tx) =>
+          tx.query<{ rows: number }>(
+            `SELECT COUNT(*) AS rows FROM ${s}.kept_payloads WHERE target = $1 AND settled_at <= $2`,
+            [target, before],
+          ),
+        )
+        return { dropped: row?.rows ?? 0, done: true }
+      }
+      const gone = await write('purge', false, (tx) =>
+        tx.query(
+          `DELETE FROM ${s}.kept_payloads WHERE request_id IN (SELECT request_id FROM ${s}.kept_payloads
+             WHERE target = $1 AND settled_at <= $2 ORDER BY settled_at LIMIT ${DROPPED_A_STEP} FOR UPDATE SKIP LOCKED) RETURNING request_id`,
+          [target, before],
+        ),
+      )
+      return { dropped: gone.length, done: gone.length < DROPPED_A_STEP }
+    },
+    // The server keeps its own log.
+    boundLog: async () => ({ bytes: 0, isHeld: false }),
+    backup: async () => {
+      throw new OnceishError(
+        'STORE_UNSUPPORTED',
+        `a store on PostgreSQL is backed up by the server's own means: pg_basebackup with archived WAL, or pg_dump --schema ${s.slice(1, -1)}; put back, it says so and wants "onceish recover --restored"`,
+      )
+    },
+    filesOf: () => [],
+  }
+}
+
+const PURGEABLE = `(state IN ('submitted', 'succeeded', 'failed', 'expired', 'lost', 'dead', 'canceled') AND state = ANY($2::text[])
+  AND ($3::text[] IS NULL OR target = ANY($3)) AND updated_at <= $4 AND (state <> 'submitted' OR next_check_at IS NULL)
+  AND (doubtful_attempts = '' OR abandoned = 1) AND (abandoned = 0 OR $5)`
+
+async function readPurgeSlice(s: string, tx: Transaction, afterId: number, scope: PurgeScope): Promise<PurgeSlice> {
+  const found = await tx.query<{
+    request_id: number
+    state: EndedState
+    is_purgeable: number
+    kept_for: KeptReason | null
+  }>(
+    `SELECT request_id, state, (${PURGEABLE} AND NOT EXISTS (SELECT 1 FROM ${s}.orphans o WHERE o.request_id = t.request_id)))::int AS is_purgeable,
+       CASE
+         WHEN $3::text[] IS NOT NULL AND target <> ALL($3) THEN NULL
+         WHEN state IN ('invoking', 'unknown', 'held') THEN 'inDoubt'
+         WHEN state <> ALL($2::text[]) THEN NULL
+         WHEN updated_at > $4 THEN 'tooRecent'
+         WHEN state = 'submitted' AND next_check_at IS NOT NULL THEN 'tracked'
+         WHEN abandoned = 1 AND NOT $5 THEN 'abandoned'
+         WHEN doubtful_attempts <> '' AND abandoned = 0 THEN 'inDoubt'
+         ELSE 'orphan'
+       END AS kept_for
+     FROM ${s}.task_state t WHERE request_id > $1 ORDER BY request_id LIMIT ${SLICE_ROWS}`,
+    [afterId, scope.states, scope.targets, scope.before, scope.abandoned],
+  )
+  const [highest] = await tx.query<{ id: number | null }>(`SELECT MAX(request_id) AS id FROM ${s}.task_state`)
+  let purgeable = 0
+  const end = found.findIndex((row) => row.is_purgeable === 1 && ++purgeable === REMOVALS_A_STEP)
+  const rows = end === -1 ? found : found.slice(0, end + 1)
+  return { rows, highestId: highest?.id ?? 0, isLast: rows.length === found.length && found.length < SLICE_ROWS }
+}
