@@ -22,6 +22,7 @@ import { migrate, refuseNewer } from './migrate.ts'
 import { createServerClock } from './server-clock.ts'
 import { type Changes, createSlice, type Row } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
+import { TABLES } from './tables.ts'
 import { createUpkeep } from './upkeep.ts'
 import { createViews } from './views.ts'
 import { channelOf, createWatch } from './watch.ts'
@@ -74,9 +75,17 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   /** By which the commit is asked about comes with it. */
   async function save(tx: Transaction, changes: Changes): Promise<void> {
-    if (Object.keys(changes).length === 0) return
-    const text = `SELECT ${s}.save($1::json, $2::bigint), ${TICKET_SQL}`
-    const [ticket] = await tx.query<Ticket>(text, [JSON.stringify({ ...changes, ...givenTurns(changes) }), eventLock])
+    const kinds = kindsOf(changes)
+    if (kinds.length === 0) return
+    const [ticket] = await tx.query<Ticket>(
+      `SELECT ${s}.save($1::text[], $2::json[], $3::integer[], $4::bigint), ${TICKET_SQL}`,
+      [
+        kinds.map(([kind]) => kind),
+        kinds.map(([, rows]) => JSON.stringify(rows)),
+        kinds.map(([, rows]) => rows.length),
+        eventLock,
+      ],
+    )
     tx.ticket = ticket ?? null
   }
 
@@ -317,12 +326,35 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   }
 }
 
-/** Groups that have given a request, in the order in which they go behind the others. */
-function givenTurns({ group_rotation: rotation }: Changes): { readonly given?: readonly Row[] } {
-  if (rotation === undefined) return {}
+/** As `onceish.save` takes them: what leaves before what comes, table by table, the rotation by what became of the queue, events last. */
+function kindsOf(changes: Changes): (readonly [kind: string, rows: readonly Row[]])[] {
+  const kinds = TABLES.filter(({ name }) => name !== 'events').flatMap(({ name }) => {
+    if (name === 'group_rotation') return rotationKinds(changes)
+    const { deleted = [], updated = [], inserted = [] } = changes[name] ?? {}
+    return [
+      [`${name}.deleted`, deleted] as const,
+      [`${name}.updated`, updated] as const,
+      [`${name}.inserted`, inserted] as const,
+    ]
+  })
+  return [...kinds, ['events.inserted', changes['events']?.inserted ?? []] as const].filter(
+    ([, rows]) => rows.length > 0,
+  )
+}
+
+function rotationKinds({ group_rotation: rotation, ready }: Changes): (readonly [string, readonly Row[]])[] {
+  const lanes = new Map<string, Row>()
+  for (const { target, group_key } of ready?.deleted ?? [])
+    if (rotation !== undefined || group_key !== '')
+      lanes.set(`${target}\0${group_key}`, { target: target ?? null, group_key: group_key ?? null })
   // Those of which nothing is left in the slice gave theirs by their places.
   const inOrder = (rows: readonly Row[]) => rows.toSorted((a, b) => Number(a['place']) - Number(b['place']))
-  return { given: [...inOrder(rotation.deleted), ...inOrder(rotation.updated)] }
+  const given = rotation === undefined ? [] : [...inOrder(rotation.deleted), ...inOrder(rotation.updated)]
+  return [
+    ['group_rotation.inserted', rotation?.inserted ?? []],
+    ['group_rotation.left', [...lanes.values()]],
+    ['group_rotation.given', given],
+  ]
 }
 
 interface TurnFactsRow {
@@ -354,6 +386,7 @@ function argumentsOf(s: string, input: TurnInput, isTimeGiven: boolean): string 
         ? [...new Set(scopes)].map((scope) => lockId(s, 'limits', scope)).toSorted()
         : [],
     ids: [...new Set(ids)],
+    plain: input.results.filter(({ outcome }) => outcome.kind === 'accepted').map(({ requestId }) => requestId),
     slots: Math.max(0, claim.slots),
     lanes: claim.targets.map(({ name }) => name),
     from: claim.lookFrom ?? '',

@@ -18,6 +18,12 @@ const MOVED_A_TURN = 200
 /** What is locked and not claimed is nobody else's meanwhile. */
 const SPARE_HEADS = 8
 
+/**
+ * Whatever the statistics say, which know nothing of a queue that was empty a minute ago: rows are reached by their index, one by one.
+ */
+const BY_INDEX = `SET enable_seqscan TO off SET enable_hashjoin TO off SET enable_mergejoin TO off SET enable_bitmapscan TO off
+  SET jit TO off SET plan_cache_mode TO force_generic_plan`
+
 /** Statements, in order. @param s the schema, quoted. */
 export function schemaSql(s: string): readonly string[] {
   return [...TABLES.map((table) => createTable(s, table)), ...KEYS.map((key) => key.replaceAll('$s', s)), storeTable(s)]
@@ -169,9 +175,12 @@ CREATE OR REPLACE FUNCTION $s.timeline() RETURNS TABLE (system_identifier text, 
   SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()
 $f$;`
 
-/** Rows of requests as they are, by id. With what their rules may touch: the queue, the ledger, the line of their key. */
+/**
+ * Rows of requests as they are, by id, with the queue. \`ledger\`: and their hashes, orphans and kept payloads; of \`plain\`, whose calls
+ * were accepted, the hash only where their settlement sets it free.
+ */
 const ROWS_OF = `
-CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[], ledger boolean) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[], ledger boolean, plain bigint[]) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
 BEGIN
   RETURN QUERY SELECT 'requests', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.requests WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state WHERE request_id = ANY(ids)) x;
@@ -185,8 +194,9 @@ BEGIN
   RETURN QUERY SELECT 'orphans', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.orphans WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'kept_payloads', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.kept_payloads WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'logical_hashes', to_json(x) FROM (SELECT h.xmin::text AS "^", h.* FROM (
-      SELECT $s.ledger_hash(target, logical_hash) AS hash FROM $s.requests WHERE request_id = ANY(ids)
-      UNION SELECT $s.ledger_hash(target, logical_hash) FROM $s.task_state WHERE request_id = ANY(ids)) k
+      SELECT $s.ledger_hash(target, logical_hash) AS hash FROM $s.requests
+        WHERE request_id = ANY(ids) AND (dedupe = 'live' OR request_id <> ALL(plain))
+      UNION SELECT $s.ledger_hash(target, logical_hash) FROM $s.task_state WHERE request_id = ANY(ids) AND request_id <> ALL(plain)) k
     JOIN $s.logical_hashes h USING (hash)) x;
 END $f$;`
 
@@ -195,8 +205,8 @@ END $f$;`
  * the transaction ends; lines first, then requests in the order of ids, so that two who want the same wait and do not deadlock.
  */
 const ROWS_ABOUT = `
-CREATE OR REPLACE FUNCTION $s.rows_about(ids bigint[], lock boolean, neighbours boolean) RETURNS TABLE (t text, r json)
-LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.rows_about(ids bigint[], lock boolean, neighbours boolean, plain bigint[] DEFAULT '{}') RETURNS TABLE (t text, r json)
+LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   lines json;
   beside bigint[] := '{}';
@@ -230,7 +240,7 @@ BEGIN
     PERFORM 1 FROM $s.requests WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
     PERFORM 1 FROM $s.task_state WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside, true);
+  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside, true, plain);
 END $f$;`
 
 /** What holds targets back, and how they are ranked. */
@@ -268,6 +278,8 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM $s.group_rotation WHERE target = lane AND group_key = '')
     ON CONFLICT (target, group_key) DO NOTHING;
   groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
+  DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
+    AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key);
   RETURN QUERY SELECT h.request_id FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
     SELECT q.request_id FROM $s.ready q JOIN $s.requests USING (request_id)
       WHERE q.target = lane AND q.group_key = g.group_key ORDER BY q.rank, q.due_at, q.request_id
@@ -276,10 +288,10 @@ END $f$;`
 
 /**
  * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
- * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked}
+ * @param a {now, locks, ids, plain, slots, lanes, from, limited, checks, checked}
  */
 const TURN_ROWS = `
-CREATE OR REPLACE FUNCTION $s.turn_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.turn_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   now_ms bigint;
   ids bigint[];
@@ -292,6 +304,7 @@ DECLARE
   slots integer := (a->>'slots')::integer;
   checks integer := (a->>'checks')::integer;
   checked text[];
+  plain bigint[] := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'plain') x);
   through text;
   wraps boolean;
 BEGIN
@@ -318,7 +331,7 @@ BEGIN
     RETURN QUERY SELECT 'target_versions', to_json(v) FROM $s.target_versions v WHERE (v.target, v.version) IN (
       SELECT s.target, s.target_version FROM $s.task_state s WHERE s.request_id = ANY(ids));
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true);
+  RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true, plain);
 
   IF slots > 0 OR cardinality(ids) > 0 THEN RETURN QUERY SELECT 'timeline', to_json(x) FROM $s.timeline() x; END IF;
   IF slots > 0 THEN
@@ -353,7 +366,7 @@ BEGIN
       claimed := claimed || found;
       RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(found), 'wanted', wanted);
     END LOOP;
-    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false);
+    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false, '{}');
     IF cardinality(claimed) > 0 THEN
       RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
         WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
@@ -379,7 +392,7 @@ END $f$;`
 
 /** Moves a slice of the rows that an earlier ranking has placed. Returns whether there may be more. */
 const MOVE_RANKS = `
-CREATE OR REPLACE FUNCTION $s.move_ranks(aged_from bigint) RETURNS boolean LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.move_ranks(aged_from bigint) RETURNS boolean LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   g record;
   n integer;
@@ -424,7 +437,7 @@ END $f$;`
 
 /** @param a {hashes, keys, lock}: what the ledger knows of them, who holds them, and whose turn it is in their lines. */
 const ENQUEUE_ROWS = `
-CREATE OR REPLACE FUNCTION $s.enqueue_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.enqueue_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   hashes bytea[] := ARRAY(SELECT x::bytea FROM json_array_elements_text(a->'hashes') x);
 BEGIN
@@ -445,7 +458,7 @@ BEGIN
 END $f$;`
 
 const DETAIL_ROWS = `
-CREATE OR REPLACE FUNCTION $s.detail_rows(id bigint) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.detail_rows(id bigint) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
 BEGIN
   RETURN QUERY SELECT * FROM $s.rows_about(ARRAY[id], false, true);
   RETURN QUERY SELECT 'kept_payloads', to_json(x) FROM (SELECT * FROM $s.kept_payloads WHERE request_id = id) x;
@@ -455,71 +468,77 @@ BEGIN
 END $f$;`
 
 /**
- * Writes what the rules have made of a slice. A row that is not as it was loaded, or is there already, rolls everything back.
- * @param c changes by table; @param event_lock taken by whoever writes events, last: their ids are in the order of commits
+ * Writes what the rules have made of a slice, one kind of change of one table after the other. A row that is not as it was loaded, or is
+ * there already, rolls everything back.
+ * @param kinds as `TABLE.deleted`; @param counts of rows; @param event_lock taken by whoever writes events, last: their ids are in
+ *   the order of commits
  */
 function saveFunction(): string {
   const plain = TABLES.filter(({ name }) => !['group_rotation', 'events'].includes(name))
+  const events = namesOf('events', ['event_id']).join(', ')
   return `
-CREATE OR REPLACE FUNCTION $s.save(c json, event_lock bigint) RETURNS void LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.save(kinds text[], changes json[], counts integer[], event_lock bigint) RETURNS void LANGUAGE plpgsql
+${BY_INDEX} AS $f$
 DECLARE
   n integer;
+  c json;
   x record;
 BEGIN
+  FOR i IN 1 .. cardinality(kinds) LOOP
+    c := changes[i];
+    n := counts[i];
+    CASE kinds[i]
 ${plain.map(saveTable).join('')}
-  IF c->'group_rotation' IS NOT NULL OR (c#>'{ready,deleted}' IS NOT NULL AND EXISTS (SELECT 1 FROM $s.group_rotation)) THEN
-    FOR x IN SELECT target, group_key FROM json_to_recordset(COALESCE(c#>'{group_rotation,inserted}', '[]'))
-        AS i (target text, group_key text, place bigint) ORDER BY place LOOP
-      -- Held until the end: who finds the group without anything ready waits, and then looks again.
-      INSERT INTO $s.group_rotation (target, place, group_key) VALUES (x.target, nextval('$s.places'), x.group_key)
-        ON CONFLICT (target, group_key) DO UPDATE SET place = group_rotation.place;
-    END LOOP;
-    PERFORM 1 FROM $s.group_rotation g WHERE (g.target, g.group_key) IN (
-      SELECT target, group_key FROM json_to_recordset(COALESCE(c#>'{ready,deleted}', '[]')) AS l (target text, group_key text))
-      ORDER BY g.target, g.group_key FOR UPDATE;
-    DELETE FROM $s.group_rotation g USING json_to_recordset(COALESCE(c#>'{ready,deleted}', '[]')) AS l (target text, group_key text)
-      WHERE g.target = l.target AND g.group_key = l.group_key
-        AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = g.target AND q.group_key = g.group_key);
-    FOR x IN SELECT target, group_key FROM ROWS FROM (json_to_recordset(COALESCE(c->'given', '[]')) AS (target text, group_key text))
-        WITH ORDINALITY AS l (target, group_key, nth) ORDER BY nth LOOP
-      UPDATE $s.group_rotation SET place = nextval('$s.places') WHERE target = x.target AND group_key = x.group_key;
-    END LOOP;
-  END IF;
-  IF c#>'{events,inserted}' IS NOT NULL THEN
-    PERFORM pg_advisory_xact_lock(event_lock);
-    INSERT INTO $s.events (${namesOf('events', ['event_id']).join(', ')})
-      SELECT ${namesOf('events', ['event_id']).join(', ')} FROM ROWS FROM (json_to_recordset(c#>'{events,inserted}')
-        AS (${typedNames('events', ['event_id'])})) WITH ORDINALITY AS i (${namesOf('events', ['event_id']).join(', ')}, nth) ORDER BY nth;
-  END IF;
+    WHEN 'group_rotation.inserted' THEN
+      FOR x IN SELECT target, group_key FROM json_to_recordset(c) AS k (target text, group_key text, place bigint) ORDER BY place LOOP
+        -- Held until the end: who finds the group without anything ready waits, and then looks again.
+        INSERT INTO $s.group_rotation (target, place, group_key) VALUES (x.target, nextval('$s.places'), x.group_key)
+          ON CONFLICT (target, group_key) DO UPDATE SET place = group_rotation.place;
+      END LOOP;
+    -- Groups that something ready was taken from.
+    WHEN 'group_rotation.left' THEN
+      PERFORM 1 FROM $s.group_rotation g WHERE (g.target, g.group_key) IN (
+        SELECT target, group_key FROM json_to_recordset(c) AS k (target text, group_key text)) ORDER BY g.target, g.group_key FOR UPDATE;
+      DELETE FROM $s.group_rotation g USING json_to_recordset(c) AS k (target text, group_key text)
+        WHERE g.target = k.target AND g.group_key = k.group_key
+          AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = g.target AND q.group_key = g.group_key);
+    -- Those that have given a request, in the order in which they go behind the others.
+    WHEN 'group_rotation.given' THEN
+      FOR x IN SELECT target, group_key FROM ROWS FROM (json_to_recordset(c) AS (target text, group_key text))
+          WITH ORDINALITY AS k (target, group_key, nth) ORDER BY nth LOOP
+        UPDATE $s.group_rotation SET place = nextval('$s.places') WHERE target = x.target AND group_key = x.group_key;
+      END LOOP;
+    WHEN 'events.inserted' THEN
+      PERFORM pg_advisory_xact_lock(event_lock);
+      INSERT INTO $s.events (${events})
+        SELECT ${events} FROM ROWS FROM (json_to_recordset(c) AS (${typedNames('events', ['event_id'])}))
+          WITH ORDINALITY AS k (${events}, nth) ORDER BY nth;
+    END CASE;
+  END LOOP;
 END $f$;`
 }
 
 function saveTable({ name, key, columns }: Table): string {
   const numbered = name === 'orphans' ? ['orphan_id'] : []
   const changed = Object.keys(columns).filter((column) => !key.includes(column) && !numbered.includes(column))
-  const match = key.map((column) => `t.${column} = k.${column}`).join(' AND ')
-  const inserted = namesOf(name, numbered)
-  const refuse = `RAISE EXCEPTION 'a row of ${name} was changed in between' USING ERRCODE = '${CHANGED_STATE}'`
-  const update = `    IF c#>'{${name},updated}' IS NOT NULL THEN
+  const match = `${key.map((column) => `t.${column} = k.${column}`).join(' AND ')} AND t.xmin::text = k."^"`
+  const inserted = namesOf(name, numbered).join(', ')
+  const counted = `GET DIAGNOSTICS n = ROW_COUNT;
+      IF n <> counts[i] THEN RAISE EXCEPTION 'a row of ${name} was changed in between' USING ERRCODE = '${CHANGED_STATE}'; END IF;`
+  const update =
+    changed.length === 0
+      ? ''
+      : `
+    WHEN '${name}.updated' THEN
       UPDATE $s.${name} t SET ${changed.map((column) => `${quoted(column)} = k.${quoted(column)}`).join(', ')}
-        FROM json_to_recordset(c#>'{${name},updated}') AS k (${typedNames(name)}, "^" text) WHERE ${match} AND t.xmin::text = k."^";
-      GET DIAGNOSTICS n = ROW_COUNT;
-      IF n <> json_array_length(c#>'{${name},updated}') THEN ${refuse}; END IF;
-    END IF;`
+        FROM json_to_recordset(c) AS k (${typedNames(name)}, "^" text) WHERE ${match};
+      ${counted}`
   return `
-  IF c->'${name}' IS NOT NULL THEN
-    IF c#>'{${name},deleted}' IS NOT NULL THEN
-      DELETE FROM $s.${name} t USING json_to_recordset(c#>'{${name},deleted}') AS k (${keyTypes(name, key)}, "^" text)
-        WHERE ${match} AND t.xmin::text = k."^";
-      GET DIAGNOSTICS n = ROW_COUNT;
-      IF n <> json_array_length(c#>'{${name},deleted}') THEN ${refuse}; END IF;
-    END IF;
-${changed.length === 0 ? '' : update}
-    IF c#>'{${name},inserted}' IS NOT NULL THEN
-      INSERT INTO $s.${name} (${inserted.join(', ')})
-        SELECT ${inserted.join(', ')} FROM json_to_recordset(c#>'{${name},inserted}') AS k (${typedNames(name, numbered)});
-    END IF;
-  END IF;`
+    WHEN '${name}.deleted' THEN
+      DELETE FROM $s.${name} t USING json_to_recordset(c) AS k (${keyTypes(name, key)}, "^" text) WHERE ${match};
+      ${counted}${update}
+    WHEN '${name}.inserted' THEN
+      INSERT INTO $s.${name} (${inserted}) SELECT ${inserted} FROM json_to_recordset(c) AS k (${typedNames(name, numbered)});`
 }
 
 function quoted(column: string): string {
