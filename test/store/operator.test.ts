@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import type { OperatorWord, Resolution } from '../../src/store/views.ts'
-import { IS_POSTGRES } from '../support/engine.ts'
+import { testOnSqlite } from '../support/engine.ts'
 import {
   accepted,
   answer,
@@ -200,7 +200,7 @@ test('a scheduled request that is canceled leaves the queue', async () => {
   await world.store.close()
 })
 
-test.skipIf(IS_POSTGRES)('the file is private, in WAL, and every commit is synced', async () => {
+testOnSqlite('the file is private, in WAL, and every commit is synced', async () => {
   const world = await openWorld()
   expect(statSync(world.path).mode & 0o777).toBe(0o600)
   expect(statSync(`${world.path}-wal`).mode & 0o777).toBe(0o600)

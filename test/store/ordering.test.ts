@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
-import { IS_POSTGRES } from '../support/engine.ts'
+import { testOnSqlite } from '../support/engine.ts'
 import { lineFaults } from '../support/line-faults.ts'
 import {
   accepted,
@@ -324,7 +324,7 @@ test('a list shows a key, what is blocked, and each in its state', async () => {
   await world.close()
 })
 
-test.skipIf(IS_POSTGRES)('whoever has a sqlite3 shell sees the keys too', async () => {
+testOnSqlite('whoever has a sqlite3 shell sees the keys too', async () => {
   const world = await open()
   await enqueueKeys(world, ['a', 'a', null])
   await world.enqueue({ n: 'late' }, { orderingKey: 'a', dueAt: world.clock.now + 90_000 })

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
-import { askStore, IS_POSTGRES } from '../support/engine.ts'
+import { askStore, testOnSqlite } from '../support/engine.ts'
 import {
   accepted,
   answer,
@@ -362,25 +362,21 @@ test('settling the same answer twice is a no-op', async () => {
   await world.store.close()
 })
 
-test.skipIf(IS_POSTGRES)(
-  'where SQLite itself undoes the transaction, nothing of the turn stands by itself',
-  async () => {
-    const world = await openWorld()
-    const bad = await claimOne(world)
-    const good = await claimOne(world)
-    await world.enqueue({ n: 'next' })
-    const db = new Database(world.path)
-    db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
+testOnSqlite('where SQLite itself undoes the transaction, nothing of the turn stands by itself', async () => {
+  const world = await openWorld()
+  const bad = await claimOne(world)
+  const good = await claimOne(world)
+  await world.enqueue({ n: 'next' })
+  const db = new Database(world.path)
+  db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
     BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END`)
-    const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
-    await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
-    for (const { requestId } of [bad, good])
-      expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
-    expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
-    db.close()
-    await world.store.close()
-  },
-)
+  const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
+  await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
+  for (const { requestId } of [bad, good]) expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
+  expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
+  db.close()
+  await world.store.close()
+})
 
 test('one answer that cannot be written is held and does not roll back the others', async () => {
   const world = await openWorld()
@@ -437,7 +433,7 @@ test('the high-water time rises with a turn that only settles, so that a clock s
 })
 
 // The server tells a store that was put back by its own history.
-test.skipIf(IS_POSTGRES)(
+testOnSqlite(
   'the high-water time rises with every commit that claims, also when the clock stands still or goes back',
   async () => {
     const world = await openWorld()
@@ -638,7 +634,7 @@ test('the window counts from the first attempt that may have left, and anew unde
   expect(await stateOf(world, never.requestId)).toMatchObject({ startedAt: world.clock.now })
 })
 
-test.skipIf(IS_POSTGRES)('two readers of changes in one process do not take them from each other', async () => {
+testOnSqlite('two readers of changes in one process do not take them from each other', async () => {
   const world = await openWorld()
   const readers = [world.store.watchChanges(['keyed']), world.store.watchChanges(['opaque', 'keyed'])]
   const other = await openWorld({ path: world.path })

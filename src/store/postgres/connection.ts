@@ -205,7 +205,7 @@ function isLost(error: unknown): boolean {
   return error instanceof Error && /connection|timeout exceeded|terminated/i.test(error.message) && code === ''
 }
 
-export function withoutCredentials(url: string): string {
+function withoutCredentials(url: string): string {
   try {
     const parsed = new URL(url)
     parsed.username = ''
@@ -218,7 +218,7 @@ export function withoutCredentials(url: string): string {
 }
 
 /** Our error for one of the server's or of the connection; ours pass as they are. */
-export function toStoreError(error: unknown, location: string): unknown {
+function toStoreError(error: unknown, location: string): unknown {
   if (isOnceishError(error)) return error
   const code = codeOf(error)
   const said = error instanceof Error ? error.message : String(error)
