@@ -148,12 +148,12 @@ function keyOf(request: EnqueueRequest, name: 'orderingKey' | 'group'): string |
   if (key === undefined) return null
   if (typeof key === 'string' && key.isWellFormed()) {
     const bytes = Buffer.byteLength(key)
-    if (bytes > 0 && bytes <= MAX_KEY_BYTES) return key
+    if (key.trim() !== '' && bytes <= MAX_KEY_BYTES) return key
   }
   const given = typeof key === 'string' ? `${Buffer.byteLength(key)} bytes` : typeof key
   throw new OnceishError(
     'REQUEST_INVALID',
-    `${name} is well-formed text of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
+    `${name} is well-formed text, not blank, of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 

@@ -61,7 +61,7 @@ test('a group is listed, shown and moved whole', async () => {
 
 test.each([
   ['', 2, /--group/],
-  ['x'.repeat(257), 1, /group is well-formed text of 1 to 256 bytes in UTF-8, not 257 bytes/],
+  ['x'.repeat(257), 1, /group is well-formed text, not blank, of 1 to 256 bytes in UTF-8, not 257 bytes/],
 ])('a group that is empty or too long is refused', async (group, exits, message) => {
   const { cli } = workspace(configFor(api.origin))
   const { code, stderr } = await cli(['enqueue', '--target', 'messages', '--payload', '{}', '--group', group])

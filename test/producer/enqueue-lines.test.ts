@@ -50,7 +50,7 @@ test.each([
   ['{"payload":1,"priority":40000}', 'REQUEST_INVALID', 'from -32767 to 32767'],
   ['{"payload":1,"runAt":"tomorrow"}', 'REQUEST_INVALID', 'ISO 8601'],
   ['{"payload":1,"orderingKey":7}', 'LINE_INVALID', '"orderingKey" is a string'],
-  ['{"payload":1,"orderingKey":""}', 'REQUEST_INVALID', 'text of 1 to 256 bytes'],
+  ['{"payload":1,"orderingKey":""}', 'REQUEST_INVALID', 'not blank, of 1 to 256 bytes'],
   ['{"payload":1,"orderingKey":"\\ud800"}', 'REQUEST_INVALID', 'well-formed'],
   ['{"payload":1,"target":"vidoe"}', 'TARGET_UNKNOWN', 'did you mean "video"?'],
   ['{"payload":1e400}', 'PAYLOAD_NOT_CANONICAL', 'Infinity'],

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { testOnSqlite } from '../support/engine.ts'
 import { openWorld } from '../support/store.ts'
 

@@ -51,7 +51,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
     const claimed = claimOne(turn, head)
     if ('outcome' in claimed) dead.push(claimed)
     else {
-      lanes.take(head.target, head.request_id)
+      lanes.begin(head)
       calls.push(claimed)
     }
   }
@@ -59,6 +59,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
   const isPassedOn = passOnTurns(turn, dead)
+  lanes.moveOn()
   return { calls, dead, more: slots <= 0 || head !== null || isPassedOn || lanes.lookedThrough() !== null }
 }
 

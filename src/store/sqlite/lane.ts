@@ -2,7 +2,7 @@
 import type { ClaimTarget, Standing } from '../turn.ts'
 import type { Permits } from './permits.ts'
 import { orderIn } from './rankings.ts'
-import { type Head, isExhausted, openRotation, peekNext, type Rotation, takeNext } from './rotation.ts'
+import { endTurn, type Head, isExhausted, openRotation, peekNext, type Rotation, takeNext } from './rotation.ts'
 import type { Turn } from './turn-context.ts'
 
 export interface Lane {
@@ -13,19 +13,16 @@ export interface Lane {
   taken: number
   /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
   readonly permits: readonly Permits[]
-  readonly rotation: Rotation
+  /** Null: it was not looked at. */
+  rotation: Rotation | null
   /** What comes next; null: nothing, or it was not looked at. */
   head: Head | null
   /** Of the head: comparable between targets. */
   order: number
 }
 
-export function openLane(
-  { name }: ClaimTarget,
-  mayBeGrouped: boolean,
-  facts: Pick<Lane, 'isPaused' | 'standing' | 'permits'>,
-): Lane {
-  return { target: name, ...facts, taken: 0, rotation: openRotation(name, mayBeGrouped), head: null, order: 0 }
+export function openLane({ name }: ClaimTarget, facts: Pick<Lane, 'isPaused' | 'standing' | 'permits'>): Lane {
+  return { target: name, ...facts, taken: 0, rotation: null, head: null, order: 0 }
 }
 
 export function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
@@ -34,9 +31,10 @@ export function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boo
   return true
 }
 
-/** @param wanted how far to read ahead. */
-export function hasHead({ sql, rankings, word }: Turn, lane: Lane, wanted: number): boolean {
+/** @param wanted how far to read ahead. @param mayBeGrouped whether any target has groups with something ready. */
+export function hasHead({ sql, rankings, word }: Turn, lane: Lane, wanted: number, mayBeGrouped: boolean): boolean {
   if (lane.head !== null) return true
+  lane.rotation ??= openRotation(lane.target, mayBeGrouped)
   const head = peekNext(sql, lane.rotation, wanted)
   if (head === null) return false
   lane.head = head
@@ -48,7 +46,13 @@ export function hasHead({ sql, rankings, word }: Turn, lane: Lane, wanted: numbe
 /** Of a lane that has one. */
 export function takeHead(lane: Lane): Head {
   lane.head = null
-  return takeNext(lane.rotation)
+  return takeNext(lane.rotation as Rotation)
+}
+
+/** The head that was taken last is called. */
+export function endTurnOf(lane: Lane): void {
+  lane.head = null
+  endTurn(lane.rotation as Rotation)
 }
 
 /** Both have a head: the one with fewer calls in flight, else the more urgent, else who waited longer. */
@@ -64,7 +68,7 @@ export function goesFirst(lane: Lane, other: Lane): boolean {
 
 /** When all that time ends of what holds it back is over; null: it is open, or waits for the end of a call. */
 export function openingOf({ isPaused, rotation, permits }: Lane): number | null {
-  if (isPaused || isExhausted(rotation)) return null
+  if (isPaused || (rotation !== null && isExhausted(rotation))) return null
   let opensAt: number | null = null
   for (const closed of permits) {
     if (closed.taken < closed.open) continue

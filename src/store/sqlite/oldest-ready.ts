@@ -18,6 +18,11 @@ export function oldestOf(waits: ReadonlyMap<string, readonly PriorityWait[]>): n
   return oldest
 }
 
+interface PlainHead {
+  readonly rank: number
+  readonly due_at: number
+}
+
 /**
  * While aging is being turned on or off, a priority may have a head in both rankings. While one step takes the place of another, two
  * priorities can be worth the same, and the one that waits longer is told alone.
@@ -27,14 +32,13 @@ function waitsOf(sql: Statements, target: string): readonly PriorityWait[] {
   const note = (priority: number, since: number) => {
     oldest.set(priority, Math.min(oldest.get(priority) ?? Number.POSITIVE_INFINITY, since))
   }
-  const groupAfter = (group: string) => sql.nextGroup.get(target, group) as string | undefined
-  for (let group: string | undefined = ''; group !== undefined; group = groupAfter(group)) {
-    for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-      const head = sql.nextPlainHead.get(target, group, after) as { rank: number; due_at: number } | undefined
-      if (head === undefined) break
-      note(-head.rank, head.due_at)
-      after = head.rank
-    }
+  // With groups each of them has a head of each priority: there can be as many as requests, which are counted anyway.
+  for (const head of sql.groupedHeads.all({ target }) as PlainHead[]) note(-head.rank, head.due_at)
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const head = sql.nextPlainHead.get(target, '', after) as PlainHead | undefined
+    if (head === undefined) break
+    note(-head.rank, head.due_at)
+    after = head.rank
   }
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
     const head = sql.nextAgedHead.get(target, after) as { worth: number; due_at: number; priority: number } | undefined

@@ -7,7 +7,7 @@ import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
-import { enterQueue, leaveQueue } from './queue.ts'
+import { enterQueue, leaveQueue, leaveRotation, type Queued } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
 
@@ -37,7 +37,7 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
   if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
-  if (row.state === 'queued') unqueue(sql, row)
+  const queued = row.state === 'queued' ? unqueue(sql, row) : null
   // Of a request that was called meanwhile, the row's is of that call.
   if (transition.patch.priority !== undefined) sql.setPriority.run(next.priority, row.requestId)
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
@@ -48,6 +48,8 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (isOver) deleteRequest(sql, row.requestId, word.now)
   else if (row.state !== to && (to === 'canceled' || (to === 'dead' && !transition.keepsPlace)))
     leaveLineIfOrdered(sql, row.requestId, word.now)
+  // Not before whoever has the turn next stands in its place.
+  if (queued !== null) leaveRotation(sql, queued)
   if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
@@ -149,13 +151,16 @@ function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: numb
   enterQueue(sql, requestId, dueAt, now)
 }
 
-function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
+/** @returns where it stood. */
+function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): Queued | null {
   const request = sql.request.get(requestId) as RequestRow | undefined
-  if (request === undefined) return
+  if (request === undefined) return null
   const { due_at: dueAt, priority, ordering_key: orderingKey, group_key: group } = request
-  leaveQueue(sql, { requestId, target, group, priority }, dueAt)
+  const queued = { requestId, target, group, priority }
+  leaveQueue(sql, queued, dueAt)
   if (orderingKey !== null) sql.standAside.run(target, orderingKey, requestId)
   if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
+  return queued
 }
 
 /** The counter belongs to the hash, not to the request: the next request for it starts above this one. */

@@ -115,7 +115,10 @@ export const VIEW_SQL = {
      GROUP BY target`,
   ),
   nextLane: value('SELECT target FROM ready WHERE target > ? ORDER BY target LIMIT 1'),
-  nextGroup: value('SELECT group_key FROM ready WHERE target = ? AND group_key > ? ORDER BY group_key LIMIT 1'),
+  groupedHeads: row(
+    `SELECT rank, MIN(due_at) AS due_at FROM ready WHERE target = :target AND group_key > '' AND rank <= ${HIGHEST_PLAIN_RANK}
+     GROUP BY rank`,
+  ),
   nextPlainHead: row(
     `SELECT rank, due_at FROM ready WHERE target = ? AND group_key = ? AND rank > ? AND rank <= ${HIGHEST_PLAIN_RANK}
      ORDER BY rank, due_at LIMIT 1`,
