@@ -143,6 +143,17 @@ test('a call that surely never left gives back what its claim was charged, and n
   expect(await world.claim(10)).toEqual([])
 })
 
+test('that an attempt never left gives back no permit of the replay that was claimed since', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } })
+  await fill(world, 2)
+  const calls = await world.claim(1)
+  await settle(world, calls, unknown())
+  world.clock.now += 1000
+  expect((await replay(world, 1)).calls).toHaveLength(1)
+  await settle(world, calls, unsent)
+  expect(await world.claim(1)).toEqual([])
+})
+
 test('an attempt that reached the API is charged, whatever it answered', async () => {
   const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 60_000, burst: 1 } } })
   await fill(world, 3)

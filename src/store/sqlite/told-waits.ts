@@ -40,11 +40,13 @@ export function noteToldWait(
 /** Nothing left this machine, which is surely no call to the API. */
 export function returnPermits(
   { sql, input, word }: Turn,
-  { target, state, updatedAt }: TaskState,
+  { target, state, attempt, updatedAt }: TaskState,
+  unsent: AttemptResult,
   { limits }: TargetPolicy,
 ): void {
-  // The claim is the last that has changed a row whose call runs; of others nobody knows when they were charged.
-  if (state !== 'invoking') return
+  // The claim is the last that has changed a row whose call runs; of others, and of attempts before it, nobody knows when they were
+  // charged.
+  if (state !== 'invoking' || attempt !== unsent.attempt) return
   const sinceMs = word.now - updatedAt
   if (limits.rate !== null) sql.returnTargetToken.run(tokenLeft(limits.rate, sinceMs), target)
   const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
