@@ -39,7 +39,7 @@ export function noteToldWait(
 
 /** Nothing left this machine, which is surely no call to the API. */
 export function returnPermits(
-  { sql, input, word }: Turn,
+  { sql, input, steadyAt }: Turn,
   { target, state, attempt, updatedAt }: TaskState,
   unsent: AttemptResult,
   { limits }: TargetPolicy,
@@ -47,7 +47,8 @@ export function returnPermits(
   // The claim is the last that has changed a row whose call runs; of others, and of attempts before it, nobody knows when they were
   // charged.
   if (state !== 'invoking' || attempt !== unsent.attempt) return
-  const sinceMs = word.now - updatedAt
+  // By the clock that never goes back: one that was set back would make it look as if it had just been taken.
+  const sinceMs = steadyAt - updatedAt
   if (limits.rate !== null) sql.returnTargetToken.run(tokenLeft(limits.rate, sinceMs), target)
   const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
   if (shared) sql.returnBucketToken.run(tokenLeft(shared, sinceMs), limits.bucket)
