@@ -1,6 +1,7 @@
 // Each rule of safety, and the product without it: a text of the build that is replaced in a copy. What breaks is found by
 // the simulation; `seed` is a schedule that shows it. Rules that no schedule can break have tests of their own: covered.ts.
 import type { Patch } from './library.ts'
+import { LIMIT_RULES } from './limit-rules.ts'
 import type { Action } from './world.ts'
 
 export interface Rule {
@@ -481,4 +482,5 @@ export const RULES: readonly Rule[] = [
     ],
     seed: 125,
   },
+  ...LIMIT_RULES,
 ]

@@ -5,13 +5,15 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
-import { createApi } from './api-model.ts'
+import { createApi, type Kind } from './api-model.ts'
 import { type Chance, tempered, type Weights } from './chance.ts'
 import { watchDeadline, watchTurn, watchWrite } from './fences.ts'
 import { falseCertainty, violationsOf } from './invariants.ts'
+import { watchLimits } from './limits-watch.ts'
 import { createLedger, type Owed } from './owed.ts'
-import { resumeAll, speak } from './person.ts'
+import { resume, speak } from './person.ts'
 import { createProcesses, type Machine } from './processes.ts'
+import { FREE, type Regime } from './regimes.ts'
 import type { Schedule } from './schedule.ts'
 import type { StoreCopy, StoreWatch } from './store-watch.ts'
 import { KINDS, tellsRepeats } from './targets.ts'
@@ -85,11 +87,12 @@ export interface Grounds {
   /** Draws ordering keys. */
   readonly lines: Chance
   readonly schedule: Schedule
+  readonly regime: Regime
 }
 
 /** @param often what happens more often in it than in others. */
 export function createWorld(
-  { machine, watch, chance, asides, lines, schedule }: Grounds,
+  { machine, watch, chance, asides, lines, schedule, regime }: Grounds,
   often: readonly Action[],
 ): World {
   const weights = ACTIONS.map(([name, weight]) => [name, often.includes(name) ? weight * OFTEN : weight] as const)
@@ -99,7 +102,9 @@ export function createWorld(
   /** Priorities and what queues are ranked by change all the time. */
   const isRestless = asides.is(0.2)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
-  const api = createApi(schedule, chance)
+  const isLimited = regime !== FREE
+  const api = createApi(schedule, chance, isLimited)
+  const limits = watchLimits(regime, schedule, watch)
   const ledger = createLedger()
   const told: AttemptResult[] = []
   const found = new Set<string>()
@@ -119,9 +124,9 @@ export function createWorld(
   }
 
   async function runTurn(input: TurnInput): Promise<TurnResult> {
-    const wrongAfter = watchTurn(watch, input)
+    const wrongAfter = [watchTurn(watch, input), limits.watchTurn(input)]
     const result = await machine.store.turn(input)
-    noteAll(wrongAfter(result))
+    for (const wrongOf of wrongAfter) noteAll(wrongOf(result))
     onCommit(input.results)
     return result
   }
@@ -132,6 +137,7 @@ export function createWorld(
     if (!hasJumped) noteAll(watchWrite(watch, requestId, wallNow))
     if (!hasJumped) noteAll(outOfTurn(watch, ledger, requestId))
     noteAll(watchDeadline(watch, requestId, wallNow))
+    noteAll(limits.onWrite(requestId))
   }
 
   function noteAll(wrongs: readonly string[]): void {
@@ -215,7 +221,12 @@ export function createWorld(
       renewals: [],
       reconciliations: [],
       trackings: [],
-      claim: { slots: 0, targets: [], prepare: () => ({ kind: 'dead', reason: 'never', note: '' }) },
+      claim: {
+        slots: 0,
+        targets: [],
+        buckets: machine.config.buckets,
+        prepare: () => ({ kind: 'dead', reason: 'never', note: '' }),
+      },
       check: { slots: 0, targets: [] },
       policyOf: (target) => codeTargets[target]?.policy,
       random: () => chance.next(),
@@ -244,6 +255,7 @@ export function createWorld(
     for (const one of ledger.all) generations.set(one, (await operator.get(one.requestId))?.generation ?? 0)
     for (const life of processes.alive()) processes.kill(life)
     watch.empty(schedule.now() + schedule.wallOffset)
+    limits.onOtherStore('lost')
     ledger.forgetIds()
     told.length = 0
     api.isRememberingAll = true
@@ -278,6 +290,7 @@ export function createWorld(
     api.takesOtherBytes = true
     for (const life of processes.alive()) processes.kill(life)
     watch.putBack(copy)
+    limits.onOtherStore('put back')
     // Whoever puts it back takes their time.
     await schedule.pass(chance.pick([50, 1600, 12_000]))
     // That the clock had been set back only the store that is gone may have known.
@@ -289,6 +302,10 @@ export function createWorld(
     ledger.keepOnly(new Set(owed))
     if ((await operator.origin()).kind !== 'own') await operator.declareRestored()
     checkCertainty()
+  }
+
+  function pausedKinds(): readonly Kind[] {
+    return watch.pausedTargets() as Kind[]
   }
 
   /** Of a time that was, and that the store does not know to be over. */
@@ -330,7 +347,7 @@ export function createWorld(
       case 'enqueue':
         return ledger.all.length < MAX_OWED ? enqueue() : undefined
       case 'speak':
-        await speak({ operator, chance, schedule, api, ledger, hasJumped })
+        await speak({ operator, chance, schedule, api, ledger, limits, hasJumped })
         return checkCertainty()
       case 'deliver again':
         return deliverAgain()
@@ -357,6 +374,7 @@ export function createWorld(
       return processes.crashes
     },
     begin: async () => {
+      schedule.note(`its limits: ${regime.name}`)
       operator = await processes.openOperator()
       for (let i = chance.below(3) + 1; i > 0; i--) await enqueue()
       await processes.startWorker()
@@ -370,12 +388,13 @@ export function createWorld(
       processes.calm()
       // Somebody sets the clocks right: none is behind what the store has seen.
       schedule.wallOffset = furthestOffset
-      await resumeAll(operator)
+      // Where there are limits, what ends by itself must.
+      await resume(isLimited ? pausedKinds() : KINDS, operator, limits)
       schedule.note('calm')
     },
     isIdle: async () => {
       // A refusal of the credentials may have been on its way still.
-      if (isCalm) for (const kind of watch.pausedTargets()) await operator.resume(kind)
+      if (isCalm) await resume(pausedKinds(), operator, limits)
       return watch.isOver()
     },
     isFull: () => ledger.all.length >= MAX_OWED,
