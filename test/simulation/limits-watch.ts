@@ -70,7 +70,7 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
   function judgeEnd({ requestId, state, reason }: SettledRow): readonly string[] {
     const calls = burned.get(requestId) ?? 0
     return state === 'dead' && reason === 'attempts_spent' && calls < MAX_ATTEMPTS
-      ? [`request ${requestId} is dead after ${calls} calls that cost an attempt, allowed ${MAX_ATTEMPTS}`]
+      ? [`request ${requestId} is dead after ${calls} calls that cost an attempt, and has ${MAX_ATTEMPTS}`]
       : []
   }
 

@@ -55,7 +55,7 @@ export const RULES: readonly Rule[] = [
           'prepared: input.claim.prepare({ requestId: row.requestId, target: row.target, payload, logicalHash: row.logicalHash, priority: row.priority, generation: row.generation }).call,\n        leaseUntil: next.leaseUntil',
       },
     ],
-    seed: 7,
+    seed: 12,
   },
   {
     name: 'key-without-request-id',
@@ -84,7 +84,7 @@ export const RULES: readonly Rule[] = [
         replace: 'if (false)',
       },
     ],
-    seed: 8,
+    seed: 203,
   },
   {
     name: 'window-by-the-latest-clock',
@@ -97,7 +97,7 @@ export const RULES: readonly Rule[] = [
       },
       { file: WINDOWS, find: 'behindMs > CLOCK_TOLERANCE_MS', replace: 'false' },
     ],
-    seed: 57,
+    seed: 114,
   },
   {
     name: 'settled-misses',
@@ -115,7 +115,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 5354,
+    seed: 4207,
   },
   {
     name: 'a-restart-waits-again',
@@ -147,13 +147,13 @@ export const RULES: readonly Rule[] = [
     name: 'remembers-bounds-absent',
     what: 'later than a lookup remembers, a miss permits no call',
     patches: [{ file: WINDOWS, find: ' &&\n        isInsideLookupMemory(row, policy, clock));', replace: ');' }],
-    seed: 68,
+    seed: 58,
   },
   {
     name: 'executed-forbids-a-recall',
     what: 'after an answer that showed it happened, no miss permits a call',
     patches: [{ file: WINDOWS, find: '!row.executed &&\n', replace: '\n' }],
-    seed: 449,
+    seed: 125,
   },
   {
     name: 'sticky-doubt',
@@ -204,7 +204,7 @@ export const RULES: readonly Rule[] = [
           "const proven = { ...row, doubtfulAttempts: context.policy.key?.failedFirst === 'replayed' ? [] : without(row, result.attempt) };",
       },
     ],
-    seed: 20,
+    seed: 109,
   },
   {
     name: 'next-number-for-a-freed-hash',
@@ -297,7 +297,7 @@ export const RULES: readonly Rule[] = [
         replace: 'const isSameTask = false;',
       },
     ],
-    seed: 117,
+    seed: 159,
   },
   {
     name: 'a-confirmation-is-no-orphan',
@@ -327,7 +327,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-word-waits-for-the-last-call',
     what: '`resolve` leads to no call while the last one can still land',
     patches: [{ file: 'store/sqlite/operator.js', find: 'if (until > word.now && !force) {', replace: 'if (false) {' }],
-    seed: 280,
+    seed: 3666,
   },
   {
     name: 'cancel-waits-for-proof',
@@ -404,7 +404,7 @@ export const RULES: readonly Rule[] = [
       },
     ],
     often: ['copy the store', 'put the copy back'],
-    seed: 372,
+    seed: 1424,
   },
   {
     name: 'the-dead-keep-their-turn',
@@ -416,7 +416,7 @@ export const RULES: readonly Rule[] = [
         replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false',
       },
     ],
-    seed: 20,
+    seed: 1479,
   },
   {
     name: 'a-retried-one-waits-for-a-call',
@@ -458,7 +458,7 @@ export const RULES: readonly Rule[] = [
         replace: 'return null',
       },
     ],
-    seed: 424,
+    seed: 535,
   },
   {
     name: 'no-recall-after-the-deadline',
@@ -467,7 +467,7 @@ export const RULES: readonly Rule[] = [
       { file: RECONCILIATION, find: 'if (isExpired(row, now))', replace: 'if (false)' },
       { file: 'store/sqlite/checks.js', find: 'leftMs(row.expiresAt, word.now)', replace: 'null' },
     ],
-    seed: 172,
+    seed: 325,
   },
   {
     name: 'doubt-does-not-expire',
