@@ -338,9 +338,14 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
     dueAt: context.now + waitMs,
     unfreeze: true,
     // The API would repeat its refusal under this key for as long as it remembers it.
-    raiseGeneration: isWritten && context.policy.key?.failedFirst === 'replayed',
+    raiseGeneration: (isWritten || isRepeat(row)) && context.policy.key?.failedFirst === 'replayed',
     event: isSameAgain ? null : { kind: outcome.kind, reason: evidence.rule ?? null, detail: { evidence, waitMs } },
   })
+}
+
+/** An attempt before it was in doubt under the same key: it may have left, and what it was refused is then kept under that key. */
+function isRepeat({ unknownSince, attempts, replays }: TaskState): boolean {
+  return unknownSince !== null && attempts + replays > 1
 }
 
 /** Told to wait for longer than its target lets a request wait unseen. */

@@ -143,6 +143,30 @@ test('a call that surely never left gives back what its claim was charged, and n
   expect(await world.claim(10)).toEqual([])
 })
 
+test('that an attempt never left gives back no permit of the replay that was claimed since', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } })
+  await fill(world, 2)
+  const calls = await world.claim(1)
+  await settle(world, calls, unknown())
+  world.clock.now += 1000
+  expect((await replay(world, 1)).calls).toHaveLength(1)
+  await settle(world, calls, unsent)
+  expect(await world.claim(1)).toEqual([])
+})
+
+test('a clock that was set back makes no permit younger than it is', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } })
+  await fill(world, 3)
+  const calls = await world.claim(1)
+  world.clock.now -= 600_000
+  const steady: TurnInput['steady'] = { now: () => world.clock.now + 600_000, hear: () => {}, isNews: () => false }
+  expect(await world.claim(1, { steady })).toEqual([])
+  world.clock.now += 1000
+  expect(await world.claim(1, { steady })).toHaveLength(1)
+  await world.turn({ results: calls.map((call) => answer(call, unsent, world.clock.now)), steady })
+  expect(await world.claim(1, { steady })).toEqual([])
+})
+
 test('an attempt that reached the API is charged, whatever it answered', async () => {
   const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 60_000, burst: 1 } } })
   await fill(world, 3)

@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import type { Outcome } from '../../src/core/outcome.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
 import { askStore, testOnSqlite } from '../support/engine.ts'
@@ -21,6 +22,14 @@ async function claimOne(world: World, target = 'keyed'): Promise<ClaimedCall> {
   await world.enqueue({ n: Math.random() }, { target })
   const { calls } = await world.turn({ slots: 1 })
   return calls[0] as ClaimedCall
+}
+
+const unsent: Outcome = {
+  kind: 'not_executed',
+  refund: true,
+  written: false,
+  retryAfterMs: null,
+  evidence: { phase: 'not_sent', error: 'lease_too_short', rule: 'lease' },
 }
 
 async function stateOf(world: World, requestId: number) {
@@ -408,6 +417,34 @@ test('failures that the API remembers need a new key, which only a settled row m
     .calls[0] as ClaimedCall
   await world.turn({ results: [answer(third, notExecuted())] })
   expect(await stateOf(world, first.requestId)).toMatchObject({ state: 'unknown', generation: 2 })
+  await world.store.close()
+})
+
+test('a late refusal that the API remembers needs a new key, also where the replay after it never left', async () => {
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, unknown())] })
+  const { calls } = await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
+  await world.turn({ results: [answer(first, notExecuted()), answer(calls[0] as ClaimedCall, unsent)] })
+  world.clock.now += 2000
+  expect((await world.turn({ slots: 1 })).calls).toMatchObject([{ attempt: 3, generation: 2 }])
+  await world.store.close()
+})
+
+test('a call that never left keeps its key, also where its lease was over before that was known', async () => {
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  world.clock.now += 20_000
+  await world.turn()
+  await world.turn({ results: [answer(first, unsent)] })
+  world.clock.now += 2000
+  expect((await world.turn({ slots: 1 })).calls).toMatchObject([{ attempt: 2, generation: 1 }])
   await world.store.close()
 })
 

@@ -43,7 +43,7 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
   // Told once: an answer that comes again would close a target that has been opened since.
   noteToldWait(turn, result, policy)
-  if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, policy)
+  if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, result, policy)
   return settledRow(result, next.state, next.reason, true)
 }
 

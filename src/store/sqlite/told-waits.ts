@@ -39,13 +39,16 @@ export function noteToldWait(
 
 /** Nothing left this machine, which is surely no call to the API. */
 export function returnPermits(
-  { sql, input, word }: Turn,
-  { target, state, updatedAt }: TaskState,
+  { sql, input, steadyAt }: Turn,
+  { target, state, attempt, updatedAt }: TaskState,
+  unsent: AttemptResult,
   { limits }: TargetPolicy,
 ): void {
-  // The claim is the last that has changed a row whose call runs; of others nobody knows when they were charged.
-  if (state !== 'invoking') return
-  const sinceMs = word.now - updatedAt
+  // The claim is the last that has changed a row whose call runs; of others, and of attempts before it, nobody knows when they were
+  // charged.
+  if (state !== 'invoking' || attempt !== unsent.attempt) return
+  // By the clock that never goes back: one that was set back would make it look as if it had just been taken.
+  const sinceMs = steadyAt - updatedAt
   if (limits.rate !== null) sql.returnTargetToken.run(tokenLeft(limits.rate, sinceMs), target)
   const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
   if (shared) sql.returnBucketToken.run(tokenLeft(shared, sinceMs), limits.bucket)
