@@ -424,8 +424,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/ordering.js',
-        find: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null',
-        replace: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) || true ? dueAt : null',
+        find: 'if (!leaveQueue(sql, { requestId, target, group, priority }, dueAt))',
+        replace: 'if (!leaveQueue(sql, { requestId, target, group, priority }, dueAt) && false)',
       },
     ],
     seed: 2924,

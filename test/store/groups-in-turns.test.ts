@@ -4,23 +4,20 @@ import { answer, KEYED, LOOKUP, openWorld, unknown } from '../support/store.ts'
 
 const word = { now: 1_000_000, actor: 'ada', note: null, ifVersion: null }
 
-test.each([null, 'acme'])(
-  'a turn that adopts the head of a key calls the one behind it, group %s',
-  async (group) => {
-    const world = await openWorld()
-    for (const n of [1, 2]) await world.enqueue({ n }, { target: 'lookup', orderingKey: 'k', group })
-    const { calls } = await world.turn({ slots: 1 })
-    await world.turn({ results: calls.map((call) => answer(call, unknown())) })
-    world.clock.now += 60_000
-    const { investigations } = await world.turn({ investigations: 1 })
-    const verdict = { kind: 'adopt', taskId: 't', evidence: { phase: 'answered', status: 200 } } as const
-    const reconciliations = investigations.map(({ row: { requestId, target, version } }) => {
-      return { requestId, target, version, policy: LOOKUP, verdict }
-    })
-    const result = await world.turn({ slots: 1, reconciliations })
-    expect(result.calls.map(({ requestId }) => requestId)).toEqual([2])
-  },
-)
+test.each([null, 'acme'])('a turn that adopts the head of a key calls the one behind it, group %s', async (group) => {
+  const world = await openWorld()
+  for (const n of [1, 2]) await world.enqueue({ n }, { target: 'lookup', orderingKey: 'k', group })
+  const { calls } = await world.turn({ slots: 1 })
+  await world.turn({ results: calls.map((call) => answer(call, unknown())) })
+  world.clock.now += 60_000
+  const { investigations } = await world.turn({ investigations: 1 })
+  const verdict = { kind: 'adopt', taskId: 't', evidence: { phase: 'answered', status: 200 } } as const
+  const reconciliations = investigations.map(({ row: { requestId, target, version } }) => {
+    return { requestId, target, version, policy: LOOKUP, verdict }
+  })
+  const result = await world.turn({ slots: 1, reconciliations })
+  expect(result.calls.map(({ requestId }) => requestId)).toEqual([2])
+})
 
 test('a request that is moved keeps the place of its group', async () => {
   const world = await openWorld()
