@@ -95,7 +95,7 @@ function settlePlainly(turn: Turn, result: AttemptResult): boolean {
 }
 
 /** A success needs no proof of what it said but its status. */
-function brief(evidence: Evidence): Evidence {
+export function brief(evidence: Evidence): Evidence {
   return evidence.status === undefined ? { phase: evidence.phase } : { phase: evidence.phase, status: evidence.status }
 }
 
@@ -113,7 +113,7 @@ function holdUnsettled(turn: Turn, result: AttemptResult, error: unknown): Settl
   return settledRow(result, 'held', 'settlement_failed', true)
 }
 
-function plainlySubmitted({ requestId, attempt, target, outcome }: AttemptResult): SettledRow {
+export function plainlySubmitted({ requestId, attempt, target, outcome }: AttemptResult): SettledRow {
   return {
     requestId,
     attempt,
