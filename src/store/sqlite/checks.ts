@@ -121,7 +121,6 @@ function fenced(row: TaskState | null, seen: { requestId: number; target: string
 
 function write(turn: Turn, row: TaskState, decision: Transition, outcome: string): SettledRow {
   const next = applyTransition(turn.sql, row, decision, turn.word)
-  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
   const { requestId, target, attempt, state, reason } = next
   return { requestId, target, attempt, outcome, state, reason, applied: true }
 }

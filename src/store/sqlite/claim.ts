@@ -148,7 +148,6 @@ export function endUncalled(turn: Turn, id: number, decide: (row: TaskState) => 
   const state = currentTaskState(turn.sql, id, turn.word.now)
   invariant(state?.state === 'queued', `request ${id} is in the queue and ${state?.state ?? 'not there'}`)
   const next = applyTransition(turn.sql, state, decide(state), turn.word)
-  invariant(next !== null, `request ${id} changed inside a transaction`)
   const { requestId, target, attempt, reason } = next
   const outcome = reason === 'expired' ? reason : 'rejected'
   return { requestId, target, attempt, state: 'dead', outcome, reason, applied: true }

@@ -21,8 +21,8 @@ export function readTaskState(sql: Statements, requestId: number): TaskState | n
   return row === undefined ? null : toTaskState(row)
 }
 
-/** @returns the row as written, or null where it is not as it was read (somebody else was first). */
-export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState | null {
+/** @returns the row as written. It was read in this transaction, so nobody else can have been first. */
+export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState {
   const { to } = transition
   invariant(
     to === row.state || isAllowed(row.state, to),
@@ -36,7 +36,8 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   const isOver = to === 'submitted' || (to === 'canceled' && next.taskId !== null)
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
-  if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
+  const { changes } = sql.saveIfVersion.run({ ...fromTaskState(next), ...seen })
+  invariant(changes === 1, `request ${row.requestId} changed inside a transaction`)
   if (row.state === 'queued') unqueue(sql, row)
   // Of a request that was called meanwhile, the row's is of that call.
   if (transition.patch.priority !== undefined) sql.setPriority.run(next.priority, row.requestId)
