@@ -2,7 +2,7 @@
 import { isOnceishError, OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
-import type { NewRequest, Store } from '../store/store.ts'
+import { isRefused, type NewRequest, type Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
 import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
@@ -85,14 +85,14 @@ export async function enqueueLines(
     const written = batch
     batch = []
     const last = results.at(-1)
-    if (stopAtRefusal && (last?.kind === 'conflict' || last?.kind === 'expired')) {
+    if (stopAtRefusal && last !== undefined && isRefused(last)) {
       refuse((written[results.length - 1] as { line: number }).line, refusalError(last))
       return false
     }
     results.forEach((result, index) => {
-      if (result.kind === 'inserted') report.enqueued++
-      else if (result.kind === 'duplicate') report.deduplicated++
-      else refuse((written[index] as { line: number }).line, refusalError(result))
+      if (isRefused(result)) refuse((written[index] as { line: number }).line, refusalError(result))
+      else if (result.kind === 'inserted') report.enqueued++
+      else report.deduplicated++
     })
     options.onProgress?.({ lines, bytes })
     return true

@@ -9,7 +9,7 @@ import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
 import type { Dedupe, TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
-import type { EnqueueResult, NewRequest } from '../store/store.ts'
+import type { NewRequest, Refusal } from '../store/store.ts'
 
 /** One unit of work owed. */
 export interface EnqueueRequest<Target extends string = string, Payload = unknown> {
@@ -169,10 +169,7 @@ function timesOf(
     throw new OnceishError('REQUEST_INVALID', 'runAt and delay both say when it is due: give one of them')
   const dueAt = runAt === undefined ? dueAfter(delay, now) : instantOf('runAt', runAt)
   if (given === undefined && expiresAfterMs !== null) return { dueAt, expiresAt: (dueAt ?? now()) + expiresAfterMs }
-  const expiresAt = given === undefined || given === null ? null : instantOf('expiresAt', given)
-  if (runAt !== undefined && dueAt !== null && expiresAt !== null && expiresAt <= dueAt)
-    throw expiredError(expiresAt, dueAt)
-  return { dueAt, expiresAt }
+  return { dueAt, expiresAt: given === undefined || given === null ? null : instantOf('expiresAt', given) }
 }
 
 function dueAfter(delay: Duration | undefined, now: () => number): number | null {
@@ -210,7 +207,7 @@ export function instantOf(name: string, given: GivenInstant): number {
 }
 
 /** Of what the store did not take. */
-export function refusalError(result: EnqueueResult & { kind: 'conflict' | 'expired' }): OnceishError {
+export function refusalError(result: Refusal): OnceishError {
   return result.kind === 'conflict' ? conflictError(result.requestId) : expiredError(result.expiresAt, result.dueAt)
 }
 

@@ -65,6 +65,13 @@ export type EnqueueResult =
   /** A new one whose deadline is over before it would be due: nothing was written. */
   | { readonly kind: 'expired'; readonly expiresAt: number; readonly dueAt: number }
 
+/** What the store did not take. */
+export type Refusal = EnqueueResult & { readonly kind: 'conflict' | 'expired' }
+
+export function isRefused(result: EnqueueResult): result is Refusal {
+  return result.kind === 'conflict' || result.kind === 'expired'
+}
+
 /** What still keeps a drain from ending, on the targets asked about. */
 export interface DrainStatus {
   /** Rows that are ready, or due within the horizon, and whose target is not paused. */

@@ -96,6 +96,16 @@ test('a conflict stops like any bad line, and is skipped like one', async () => 
   })
 })
 
+test('one whose deadline is over before it is due is refused, and one that is there already is found, however it is given', async () => {
+  const late = '{"payload":1,"runAt":9,"expiresAt":9}'
+  const fresh = await feed(late)
+  expect(fresh.report.errors).toEqual([
+    { line: 1, code: 'REQUEST_INVALID', message: expect.stringContaining('is not after it is due') },
+  ])
+  const again = await feed(`{"payload":1}\n${late}\n`)
+  expect(again.report).toMatchObject({ enqueued: 1, deduplicated: 1, skipped: 0 })
+})
+
 test('a line longer than the limit costs no memory', async () => {
   const chunk = Buffer.alloc(1 << 20, 'x')
   async function* endless() {
