@@ -3,8 +3,10 @@ import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
+/** The words of `dedupe`. */
+export const DEDUPES = ['always', 'live', 'none'] as const
 /** When a logical hash stands for one request: for good, until it is submitted, or never. */
-export type Dedupe = 'always' | 'live' | 'none'
+export type Dedupe = (typeof DEDUPES)[number]
 /** What a request that ended dead does to those behind it under its ordering key. */
 export type OnDead = 'block' | 'continue'
 /** What a repeat under a key gets after a failed first call. */

@@ -7,7 +7,7 @@ import { OnceishError } from '../core/errors.ts'
 import { MAX_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
-import type { Dedupe, TargetPolicy } from '../core/policy.ts'
+import { DEDUPES, type Dedupe, type TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Refusal } from '../store/store.ts'
 
@@ -104,7 +104,7 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     logicalHash,
     ledgerHash,
     payloadHash,
-    priority: checkedPriority(request.priority ?? 0),
+    priority: request.priority === undefined ? 0 : checkedPriority(request.priority),
     ...timesOf(request, policy, rules.now),
     orderingKey: keyOf(request, 'orderingKey'),
     group: keyOf(request, 'group'),
@@ -123,7 +123,7 @@ function targetPolicy(target: string, rules: RequestRules): TargetPolicy {
 
 /** Equal payloads that are different requests must be told apart by the lookup, or one would adopt the other's task. */
 function dedupeOf(request: EnqueueRequest, policy: TargetPolicy): Dedupe {
-  const dedupe = request.dedupe ?? policy.dedupe
+  const dedupe = request.dedupe === undefined ? policy.dedupe : request.dedupe
   if (!DEDUPES.includes(dedupe)) {
     throw new OnceishError('REQUEST_INVALID', `dedupe is ${DEDUPES.join(', ')}, not ${JSON.stringify(dedupe)}`)
   }
@@ -157,7 +157,6 @@ function keyOf(request: EnqueueRequest, name: 'orderingKey' | 'group'): string |
   )
 }
 
-const DEDUPES: readonly Dedupe[] = ['always', 'live', 'none']
 const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
 
 function timesOf(

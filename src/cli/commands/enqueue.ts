@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
-import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
+import { type EnqueueLinesReport, LINE_SHAPE } from '../../producer/enqueue-lines.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
 import type { RequestView } from '../../store/views.ts'
 import {
@@ -39,10 +39,7 @@ export function addEnqueue(program: Command): void {
   program
     .command('enqueue')
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
-    .argument(
-      '[-]',
-      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "group"?, "dedupe"?}',
-    )
+    .argument('[-]', `lines from stdin: ${LINE_SHAPE}`)
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
     .option('--file <path>', 'one request a line')

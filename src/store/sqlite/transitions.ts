@@ -1,6 +1,7 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
+import type { Dedupe } from '../../core/policy.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
@@ -82,7 +83,7 @@ export interface RequestRow {
   priority: number
   due_at: number
   generation: number
-  dedupe: 'always' | 'live' | 'none'
+  dedupe: Dedupe
   created_at: number
   payload: string
   expires_at: number | null
