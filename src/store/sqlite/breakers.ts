@@ -3,6 +3,7 @@ import { type Breaker, type BreakerPolicy, noteEnds } from '../../core/breaker.t
 import { breakerOf, NO_POLICY, rampMsOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
+import { noteTargetEvent } from './events.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -62,20 +63,16 @@ export function saveBreaker(turn: Turn, target: string, before: Breaker | null, 
     const { since, probeAt, reason } = after
     const ramp_ms = rampMsOf(input.policyOf(target) ?? NO_POLICY)
     sql.saveBreakerPause.run({ target, since, until: probeAt, reason, ramp_ms })
-    if (!wasOpen) note(turn, target, 'breaker_opened', reason)
+    if (!wasOpen) noteTargetEvent(sql, target, { kind: 'breaker_opened', reason }, word)
     if (!wasOpen) stops.push({ target, kind: 'breaker_opened', why: reason, until: probeAt })
     else if (after.failedProbes > before.failedProbes)
       stops.push({ target, kind: 'probe_failed', why: reason, until: probeAt })
   } else if (wasOpen) {
     // Calls begin again as after any other pause: few at first.
     sql.endBreakerPause.run({ target, now: word.now })
-    note(turn, target, 'breaker_closed', null)
+    noteTargetEvent(sql, target, { kind: 'breaker_closed', reason: null }, word)
     stops.push({ target, kind: 'breaker_closed', why: before.reason, until: null })
   }
-}
-
-function note({ sql, word }: Turn, target: string, kind: string, reason: string | null): void {
-  sql.insertEvent.run(null, target, word.now, kind, null, null, null, word.actor, reason, null)
 }
 
 function toBreaker(row: BreakerRow): Breaker {

@@ -25,9 +25,10 @@ import type {
   Saying,
   SeenRequest,
 } from '../views.ts'
+import { noteEvent } from './events.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, currentTaskState, noteEvent } from './transitions.ts'
+import { applyTransition, currentTaskState } from './transitions.ts'
 
 type Answer = Transition | Returning | 'unchanged' | { readonly refused: string }
 

@@ -11,6 +11,7 @@ import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
 import { type Connection, connect, toStoreError } from './connection.ts'
 import { enqueueAll, isRefusalRollback } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
+import { noteTargetEvent } from './events.ts'
 import { doubtSlice } from './forgotten.ts'
 import { createGroupCommit, GROUP_ROWS, type Part } from './group-commit.ts'
 import { listRequests } from './lists.ts'
@@ -162,10 +163,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       order.dryRun
         ? read(() => doubtSlice(sql, afterId, order))
         : tidy('restore', () => doubtSlice(sql, afterId, order), GROUP_ROWS),
-    declareOwn: async (kind, { now, actor }, detail) => {
+    declareOwn: async (kind, word, detail) => {
       await change('restore', () => {
-        gate.declareOwn(kind, now)
-        sql.insertEvent.run(null, null, now, kind, null, null, null, actor, null, JSON.stringify(detail))
+        gate.declareOwn(kind, word.now)
+        noteTargetEvent(sql, null, { kind, reason: null, detail }, word)
       })
       gate.restart()
     },
@@ -235,7 +236,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     rank: async (words, now, actor) =>
       (await read(() => isRankedSo(sql, words)))
         ? []
-        : change('rank', () => setRankings(sql, words, now, actor), words.length),
+        : change('rank', () => setRankings(sql, words, { now, actor }), words.length),
     releaseChecks: (worker, now) =>
       change('release', () => {
         sql.releaseChecks.run(now, ownerOf(worker))
@@ -277,7 +278,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
         const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes
         const resumed = sql.resumeTarget.run(target).changes + waits > 0
         if (resumed) sql.wakePaused.run({ now, target })
-        if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
+        if (resumed) noteTargetEvent(sql, target, { kind: 'target_resumed', reason: null }, { now, actor })
         return resumed
       }),
     purgeAfter: async (afterId, scope, word) => {

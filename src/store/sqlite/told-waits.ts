@@ -5,6 +5,7 @@ import { rampMsOf, type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { tokenLeft } from '../../core/token-bucket.ts'
+import { noteTargetEvent } from './events.ts'
 import type { Turn } from './turn-context.ts'
 
 /**
@@ -33,8 +34,8 @@ export function noteToldWait(
   const wasWaiting = sql.isWaiting.get(told) === 1
   if (sql.beginWait.run(told).changes === 0 || wasWaiting) return
   stops.push({ target, kind: 'told_to_wait', why: outcome.limitedBy, until })
-  const detail = JSON.stringify({ scope, name, until })
-  sql.insertEvent.run(null, target, word.now, 'told_to_wait', null, null, null, word.actor, outcome.limitedBy, detail)
+  const event = { kind: 'told_to_wait', reason: outcome.limitedBy, detail: { scope, name, until } }
+  noteTargetEvent(sql, target, event, word)
 }
 
 /** Nothing left this machine, which is surely no call to the API. */

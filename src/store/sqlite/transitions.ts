@@ -7,15 +7,11 @@ import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
+import { noteEvent, noteTargetEvent, type Word } from './events.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
 import { enterQueue, leaveQueue } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
-
-export interface Word {
-  readonly now: number
-  readonly actor: string
-}
 
 export function readTaskState(sql: Statements, requestId: number): TaskState | null {
   const row = sql.taskState.get(requestId) as TaskStateRow | undefined
@@ -170,7 +166,7 @@ function raiseGeneration(sql: Statements, row: TaskState): number {
 
 export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
   if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
-  sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
+  noteTargetEvent(sql, target, { kind: 'target_paused', reason }, word)
 }
 
 export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
@@ -210,26 +206,4 @@ export function askedSoFar({
   reason,
 }: Pick<TaskState, 'backoffStep' | 'updatedAt' | 'reason'>): Asked {
   return { round: backoffStep, lastAt: updatedAt, reason }
-}
-
-export function noteEvent(
-  sql: Statements,
-  row: TaskState,
-  to: TaskState['state'],
-  event: EventDraft,
-  word: Word,
-): void {
-  const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
-  sql.insertEvent.run(
-    row.requestId,
-    row.target,
-    word.now,
-    event.kind,
-    row.state,
-    to,
-    row.attempt,
-    word.actor,
-    event.reason,
-    detail,
-  )
 }
