@@ -1,5 +1,6 @@
 // A circuit breaker as arithmetic on one stored row a target: what its calls come to opens it, and a single probe at a time tries
 // whether it may close. Pure; the store reads and writes the row in the transaction of the turn, so that all workers share it.
+import { wasSetBack } from './clock.ts'
 import type { Outcome } from './outcome.ts'
 
 export interface BreakerPolicy {
@@ -93,7 +94,8 @@ function count(
   { rate }: BreakerPolicy,
   now: number,
 ): ClosedBreaker {
-  const isFresh = breaker !== null && rate !== null && now >= breaker.from && now - breaker.from < rate.withinMs
+  const isFresh =
+    breaker !== null && rate !== null && !wasSetBack(breaker.from, now) && now - breaker.from < rate.withinMs
   const window = isFresh ? breaker : { from: now, calls: 0, failures: 0 }
   const failed = bearing === 'failure' ? 1 : 0
   return {
@@ -136,7 +138,7 @@ function afterOpening(
 export function callsAllowed(breaker: Breaker | null, now: number): 'any' | 'probe' | 'none' {
   if (breaker === null || breaker.kind === 'closed') return 'any'
   // A clock that was set back must not keep it open for as long as it lost.
-  return now >= breaker.probeAt || now < breaker.since ? 'probe' : 'none'
+  return now >= breaker.probeAt || wasSetBack(breaker.since, now) ? 'probe' : 'none'
 }
 
 /** @param untilMs how long the probe may take, its lease. */

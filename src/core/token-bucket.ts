@@ -1,5 +1,5 @@
 // A token bucket as arithmetic on two stored numbers; the claim transaction charges it.
-import { CLOCK_SET_MS } from './clock.ts'
+import { wasSetBack } from './clock.ts'
 import type { RateLimit } from './policy.ts'
 
 export interface Bucket {
@@ -13,7 +13,7 @@ export function refill(bucket: Bucket | null, rate: RateLimit, now: number): Buc
   const earned = (Math.max(0, now - bucket.at) * rate.count) / rate.perMs
   return {
     tokens: Math.min(rate.burst, bucket.tokens + earned),
-    at: now < bucket.at - CLOCK_SET_MS ? now : Math.max(now, bucket.at),
+    at: wasSetBack(bucket.at, now) ? now : Math.max(now, bucket.at),
   }
 }
 

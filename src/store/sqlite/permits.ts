@@ -2,7 +2,7 @@
 // share, and a pause that ends by itself, with the ramp after it. Each says how many calls it lets begin, and is charged by those that
 // do, in the transaction that claims them: so it holds for all processes together.
 import { beginProbe, callsAllowed } from '../../core/breaker.ts'
-import { CLOCK_SET_MS } from '../../core/clock.ts'
+import { wasSetBack } from '../../core/clock.ts'
 import { breakerOf, type Limits, type RateLimit } from '../../core/policy.ts'
 import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
@@ -90,7 +90,7 @@ function currentPauses({ sql, word, breakers }: Turn): readonly TimedPauseRow[] 
 
 /** Where the clock has been set back behind its beginning, a pause begins anew: else it would last for as long as was lost. */
 function asOfNow(sql: Statements, pause: TimedPauseRow, now: number): TimedPauseRow {
-  if (now >= pause.since - CLOCK_SET_MS) return pause
+  if (!wasSetBack(pause.since, now)) return pause
   const moved = { ...pause, since: now, until: pause.until - (pause.since - now) }
   const { scope, name, cause, since, until } = moved
   sql.moveTimedPause.run({ scope, name, cause, since, until })
@@ -143,7 +143,7 @@ function ratePermits(rate: RateLimit, stored: Bucket | null, now: number, save: 
     },
     save() {
       // A clock that was set back must be known, or nothing is ever earned by it.
-      const isSetBack = stored !== null && bucket.at < stored.at
+      const isSetBack = stored !== null && wasSetBack(stored.at, now)
       if (this.taken > 0 || isSetBack) save(left(this.taken))
     },
   }
