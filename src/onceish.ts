@@ -10,6 +10,7 @@ import { steadyTime, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
 import { DRAIN_HORIZON_MS } from './core/limits.ts'
 import { SILENT } from './core/log.ts'
+import { windowClockOf } from './core/windows.ts'
 import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
@@ -88,8 +89,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const steady = steadyTime(clock)
   const windowClock = async () => {
     const facts = await store.facts()
-    steady.hear(facts)
-    return { wall: now(), latest: steady.now(), highWaterAt: facts.highWaterAt }
+    return windowClockOf(now(), steady, facts)
   }
   const withOutlook = createOutlook({ registry, now, steady })
   const reconcile = createReconciler({

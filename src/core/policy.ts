@@ -67,6 +67,9 @@ export interface TargetPolicy {
   readonly agingMs: number | null
 }
 
+/** Undefined: nobody describes the target. */
+export type PolicyOf = (target: string) => TargetPolicy | undefined
+
 /** What opens the target's breaker; null: nothing does. */
 export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
   return breaker === undefined ? DEFAULT_BREAKER : breaker

@@ -12,7 +12,7 @@ import {
   transition,
 } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
-import { clockKnownAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
+import { clockKnownAt, doubtEndsAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
 export type ReconciliationVerdict =
   /** The lookup found the task. */
@@ -31,6 +31,13 @@ export type ReconciliationVerdict =
     }
   /** Canceled at the API, or surely never there. */
   | { readonly kind: 'canceled'; readonly reason: string; readonly evidence: Evidence | null }
+
+/** What it leads to is a call. */
+export function isCall(
+  verdict: ReconciliationVerdict,
+): verdict is ReconciliationVerdict & { kind: 'replay' | 'recall' } {
+  return verdict.kind === 'replay' || verdict.kind === 'recall'
+}
 
 export interface Reconciliation {
   readonly requestId: number
@@ -84,12 +91,8 @@ function replay(row: TaskState, reason: string, context: ReconcileContext): Reco
   const window = replayWindow(row, policy, context.clock)
   if (window.kind === 'wait') {
     if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)
-    const deadline = (row.unknownSince ?? now) + policy.deadlineMs
-    return later(
-      row,
-      { at: Math.min(window.until, deadline), reason: 'clock_behind', missCounted: false, evidence: null },
-      now,
-    )
+    const at = Math.min(window.until, doubtEndsAt(row, policy, now))
+    return later(row, { at, reason: 'clock_behind', missCounted: false, evidence: null }, now)
   }
   if (window.kind !== 'open') return holdRow('key_window_closed', null)
   if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)

@@ -4,7 +4,7 @@ import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
 import { maxWaitMsOf, type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
-import { windowClosesAt } from './windows.ts'
+import { doubtEndsAt, windowClosesAt } from './windows.ts'
 
 /** The end of one attempt, as the worker that made the call saw it. */
 export interface AttemptResult {
@@ -259,10 +259,9 @@ function firstCheckAt(row: TaskState, outcome: Outcome, context: SettleContext):
   const { now, policy } = context
   if (policy.key === null && policy.lookup === null) return now
   const at = now + nextWaitMs(row.backoffStep, toldWaitMs(outcome), context)
-  const deadline = (row.unknownSince ?? now) + policy.deadlineMs
   const soonest = now + nextWaitMs(row.backoffStep, null, context)
   const closesAt = windowClosesAt(row, policy) ?? Number.POSITIVE_INFINITY
-  return Math.min(at, deadline, Math.max(soonest, closesAt - policy.timeoutMs))
+  return Math.min(at, doubtEndsAt(row, policy, now), Math.max(soonest, closesAt - policy.timeoutMs))
 }
 
 function hold(row: TaskState, result: AttemptResult, reason: string): Transition {

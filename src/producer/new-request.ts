@@ -7,7 +7,7 @@ import { OnceishError } from '../core/errors.ts'
 import { MAX_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
-import { DEDUPES, type Dedupe, type TargetPolicy } from '../core/policy.ts'
+import { DEDUPES, type Dedupe, type PolicyOf, type TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
 import type { NewRequest, Refusal } from '../store/store.ts'
 
@@ -53,7 +53,7 @@ export interface RequestRules {
   readonly now: () => number
   readonly maxPayloadBytes: number
   /** Undefined: the config does not name this target. */
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   readonly targetNames: readonly string[]
   /** Undefined: the target takes whatever is JSON. */
   readonly schemaOf: (target: string) => PayloadSchema | undefined

@@ -3,8 +3,8 @@
 import type { SteadyTime } from '../core/clock.ts'
 import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
-import type { TaskState } from '../core/task-state.ts'
-import { replayWindow, type WindowClock } from '../core/windows.ts'
+import { isQueued, type TaskState } from '../core/task-state.ts'
+import { replayWindow, type WindowClock, windowClockOf } from '../core/windows.ts'
 import type { BlockedBy, RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
@@ -41,15 +41,14 @@ export interface OutlookOptions {
 
 export function createOutlook({ registry, now, steady }: OutlookOptions) {
   return function withOutlook({ description, highWaterAt, clockAheadMs, ...detail }: StoredRequest): RequestStory {
-    steady.hear({ clockAheadMs, highWaterAt })
-    const clock = { wall: now(), latest: steady.now(), highWaterAt }
+    const clock = windowClockOf(now(), steady, { clockAheadMs, highWaterAt })
     return { ...detail, outlook: outlookOf(detail, description, clock) }
   }
 
   function outlookOf(detail: RequestDetail, description: string | null, clock: WindowClock): Outlook {
     const { state, target, taskState: row } = detail
     const isKnown = registry.get(target) !== undefined
-    if (state === 'ready' || state === 'scheduled') return queued(detail, isKnown, clock.wall)
+    if (isQueued(state)) return queued(detail, isKnown, clock.wall)
     if (row === null || (state !== 'invoking' && state !== 'unknown')) return settled(detail)
     if (!isKnown)
       return told('person', 'word', null, `the config names no target "${target}": put it back, or resolve the request`)
@@ -91,7 +90,8 @@ function sayWait({ cause, scope, toldBy }: TimedPause): string {
   return `the API told its ${scope} to wait (${toldBy})`
 }
 
-function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
+/** Of the pauses that last, the one that ends last. */
+export function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
   const lasting = waits.filter(({ until }) => until > now)
   return lasting.reduce<TimedPause | null>(
     (last, wait) => (last !== null && last.until >= wait.until ? last : wait),

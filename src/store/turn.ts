@@ -1,6 +1,6 @@
 // What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
 import type { SteadyTime } from '../core/clock.ts'
-import type { Buckets, TargetPolicy } from '../core/policy.ts'
+import type { Buckets, PolicyOf, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -109,7 +109,7 @@ export interface TurnInput {
     readonly room?: ReadonlyMap<string, number>
   }
   /** Of every target that is described, served or not: late answers may be anybody's. */
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   /** For windows; asked inside the transaction. */
   readonly steady: SteadyTime
   readonly random: () => number

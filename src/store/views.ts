@@ -2,7 +2,7 @@
 import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe, WaitScope } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
-import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { QueuedState, RequestState, TaskState } from '../core/task-state.ts'
 import type { TimeLineEntry } from './time-line.ts'
 
 /** One request in short. Instants are UTC epoch ms. */
@@ -323,7 +323,7 @@ export interface SeenRequest {
 /** Which queued requests a word is for. */
 export interface QueuedFilter {
   /** Absent: both. */
-  readonly state?: 'ready' | 'scheduled'
+  readonly state?: QueuedState
   readonly target?: string
   readonly reason?: string
   readonly group?: string

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { Evidence } from '../../core/outcome.ts'
 import { sayReason } from '../../core/reasons.ts'
+import { isQueued } from '../../core/task-state.ts'
 import type { RequestStory } from '../../recovery/outlook.ts'
 import type { TimeLineEntry } from '../../store/time-line.ts'
 import type { RequestDetail } from '../../store/views.ts'
@@ -74,7 +75,7 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['ordering key', detail.orderingKey],
     ['group', detail.group],
     ['place in line', lineWords(detail)],
-    ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
+    ['due', isQueued(state) ? at(dueAt, now) : null],
     ['expires', at(expiresAt, now)],
   ]
 }

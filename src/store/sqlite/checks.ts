@@ -12,7 +12,7 @@ import {
 import { type Transition, tracked } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
-import { replayLeftMs } from '../../core/windows.ts'
+import { doubtEndsAt, replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
 import type { Closed, Lanes } from './lanes.ts'
@@ -68,7 +68,7 @@ function closedUntil(
   const soon = word.now + CLOSED_CHECK_MS
   if (until === null) return soon
   const at = word.now + spreadMs(until - word.now, input.random())
-  return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
+  return Math.min(at, policy.lookup === null ? at : soon, doubtEndsAt(row, policy, word.now))
 }
 
 /**

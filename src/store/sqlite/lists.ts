@@ -1,4 +1,5 @@
 // Lists of requests: each filter by the index that serves it, in the order of ids.
+import { isQueued } from '../../core/task-state.ts'
 import type { RequestFilter, RequestView } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { type OverviewRow, toView } from './queries.ts'
@@ -34,14 +35,14 @@ function queuedSource(queue: string, behind: string): string {
 
 export function listRequests(db: Connection, sql: Statements, filter: RequestFilter): RequestView[] {
   if (filter.orderingKey !== undefined || filter.blocked === true) return listInLine(db, sql, filter)
-  const queued = filter.state === 'ready' || filter.state === 'scheduled'
+  const queued = isQueued(filter.state) ? filter.state : null
   // Only what was called or decided has a reason.
-  const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
+  const isStored = queued === null && (filter.state !== undefined || filter.reason !== undefined)
   const others = isStored ? 'other' : filter.group === undefined ? 'all' : 'ofGroup'
-  const source = SOURCES[queued ? (filter.state as 'ready' | 'scheduled') : others]
+  const source = SOURCES[queued ?? others]
   const id = SOURCE_IDS[others]
   const where = [`${id} > :after`]
-  if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
+  if (queued === null && filter.state !== undefined) where.push('task_state.state = :state')
   if (ATTENTION.includes(filter.state ?? '')) where.push(NEEDS_ATTENTION)
   if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')

@@ -1,7 +1,7 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
 import type { Evidence } from '../../core/outcome.ts'
-import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
+import { NO_POLICY, type PolicyOf, type TargetPolicy } from '../../core/policy.ts'
 import { isKnownToHaveHappened } from '../../core/resolutions.ts'
 import {
   canceled,
@@ -48,7 +48,7 @@ export function sayToEach(
   seen: readonly SeenRequest[],
   saying: Saying,
   word: Omit<OperatorWord, 'ifVersion'>,
-  options: { dryRun: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { dryRun: boolean; policyOf: PolicyOf },
 ): OperatorResult[] {
   const { dryRun, policyOf } = options
   return seen.map(({ requestId, version }) => {
@@ -63,7 +63,7 @@ export function retry(
   sql: Statements,
   requestId: number,
   word: Said,
-  { policyOf, ...given }: NewDeadline & { policyOf: (target: string) => TargetPolicy | undefined },
+  { policyOf, ...given }: NewDeadline & { policyOf: PolicyOf },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (row.state !== 'dead')
@@ -112,7 +112,7 @@ export function resolve(
   requestId: number,
   resolution: Resolution,
   word: Said,
-  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { force: boolean; policyOf: PolicyOf },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (isAlready(row, resolution)) return 'unchanged'
@@ -152,7 +152,7 @@ function resolveDoubt(
   row: TaskState,
   resolution: Resolution,
   word: OperatorWord,
-  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { force: boolean; policyOf: PolicyOf },
 ): Answer {
   const policy = options.policyOf(row.target) ?? NO_POLICY
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }

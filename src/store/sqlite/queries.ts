@@ -2,7 +2,7 @@
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
-import type { RequestState } from '../../core/task-state.ts'
+import type { QueuedState, RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
 import { timeLineOf } from '../time-line.ts'
 import type {
@@ -230,7 +230,7 @@ export function toOrphan(row: OrphanRow): OrphanView {
   }
 }
 
-export type QueuedRow = SeenRequest & { readonly state: 'ready' | 'scheduled' }
+export type QueuedRow = SeenRequest & { readonly state: QueuedState }
 
 function placeInLine(sql: Statements, { requestId, target, orderingKey, blockedBy }: RequestView): PlaceInLine | null {
   if (orderingKey === null) return null

@@ -124,6 +124,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const tidy = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> => write(commit, { work, rows })
   const change = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> =>
     write(commit, { work, rows, makesWork: true })
+  /** @returns whether another connection has committed since it was last asked. */
+  const commitWatch = () => {
+    let seenVersion = sql.dataVersion.get() as number
+    return () => {
+      const version = sql.dataVersion.get() as number
+      const isNew = version !== seenVersion
+      seenVersion = version
+      return isNew
+    }
+  }
   const turn = async (input: TurnInput): Promise<TurnResult> => {
     checkOpen()
     let hasCommitted = false
@@ -191,26 +201,18 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     watchChanges: (targets) => {
       checkOpen()
       const served = JSON.stringify(targets)
-      let seenVersion = sql.dataVersion.get() as number
+      const isCommitted = commitWatch()
       return (now) =>
         read(() => {
-          const version = sql.dataVersion.get() as number
-          if (version === seenVersion) return null
-          seenVersion = version
+          if (!isCommitted()) return null
           const due = earliest(nextDueAt(sql), nextCheckAt(sql, served), sql.nextPauseEnd.get(now))
           return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: due }
         })
     },
     watchCommits: () => {
       checkOpen()
-      let seenVersion = sql.dataVersion.get() as number
-      return () =>
-        read(() => {
-          const version = sql.dataVersion.get() as number
-          const isNew = version !== seenVersion
-          seenVersion = version
-          return isNew
-        })
+      const isCommitted = commitWatch()
+      return () => read(isCommitted)
     },
     onCommit: (listener) => {
       commitListeners.add(listener)
