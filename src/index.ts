@@ -103,6 +103,7 @@ export type {
   OrphanResult,
   OrphanView,
   Pause,
+  PauseCause,
   PlaceInLine,
   PriorityWait,
   RequestDetail,

@@ -145,6 +145,9 @@ export interface Pause {
   readonly reason: string | null
 }
 
+/** Why a pause ends by itself: the API told how long to wait, or calls failed one after the other. */
+export type PauseCause = 'told_to_wait' | 'breaker'
+
 /**
  * A pause that ends by itself: the API told to wait, or its calls failed. It is for all workers; after it calls begin again, few at first. Instants are
  * UTC epoch ms.
@@ -153,8 +156,7 @@ export interface TimedPause {
   /** Whom it stops: a target, or all that share a bucket. */
   readonly scope: WaitScope
   readonly name: string
-  /** `told_to_wait`; `breaker`: its calls failed one after the other. */
-  readonly cause: string
+  readonly cause: PauseCause
   /** The header and its value, `retry-after: 900`; or the failure that opened the breaker. */
   readonly toldBy: string
   readonly since: number

@@ -19,6 +19,7 @@ import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, reprioritize, resolve, retry, sayToEach } from './operator.ts'
 import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
+import { pauseTarget, resumeTarget } from './pauses.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, type QueuedRow, readFacts, requestDetail, requestViews, toEvent } from './queries.ts'
 import { isRankedSo, setRankings } from './rankings.ts'
@@ -26,7 +27,6 @@ import type { TaskStateRow } from './rows.ts'
 import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
 import { storeStatus } from './store-status.ts'
-import { pauseTarget } from './transitions.ts'
 import { runTurn } from './turn.ts'
 import { ownerOf } from './turn-context.ts'
 
@@ -275,14 +275,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
     cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
     pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
-    resume: (target, actor, now) =>
-      change('resume', () => {
-        const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes
-        const resumed = sql.resumeTarget.run(target).changes + waits > 0
-        if (resumed) sql.wakePaused.run({ now, target })
-        if (resumed) noteTargetEvent(sql, target, { kind: 'target_resumed', reason: null }, { now, actor })
-        return resumed
-      }),
+    resume: (target, actor, now) => change('resume', () => resumeTarget(sql, target, { now, actor })),
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))
       const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)

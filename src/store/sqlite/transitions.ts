@@ -7,8 +7,9 @@ import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
-import { noteEvent, noteTargetEvent, type Word } from './events.ts'
+import { noteEvent, type Word } from './events.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
+import { pauseTarget } from './pauses.ts'
 import { enterQueue, leaveQueue } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -162,11 +163,6 @@ function raiseGeneration(sql: Statements, row: TaskState): number {
   invariant(raised !== undefined, `request ${row.requestId} has no row in the ledger of hashes`)
   sql.setRequestGeneration.run(raised, row.requestId)
   return raised
-}
-
-export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
-  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
-  noteTargetEvent(sql, target, { kind: 'target_paused', reason }, word)
 }
 
 export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
