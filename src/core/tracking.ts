@@ -2,8 +2,9 @@
 // lost is `lost`, and what follows is a person's to say.
 import { spreadMs } from './backoff.ts'
 import type { TaskStatus } from './outcome.ts'
-import { RELEASED, type SettleContext, type Transition, transition } from './settlement.ts'
+import type { SettleContext } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
+import { RELEASED, type Transition, transition } from './transition.ts'
 import { isPastDeadline } from './windows.ts'
 
 export interface Tracking {

@@ -9,9 +9,10 @@ import {
   type Reconciliation,
   type ReconciliationVerdict,
 } from '../../core/reconciliation.ts'
-import { type Transition, tracked } from '../../core/settlement.ts'
+import { tracked } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
+import type { Transition } from '../../core/transition.ts'
 import { doubtEndsAt, replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'

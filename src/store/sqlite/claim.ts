@@ -5,8 +5,8 @@ import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { ReconciliationDecision } from '../../core/reconciliation.ts'
-import { dead, expired, isExpired, type Transition } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
+import { dead, expired, isExpired, type Transition } from '../../core/transition.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Lanes } from './lanes.ts'
 import { leaveLineIfOrdered } from './ordering.ts'
@@ -62,6 +62,9 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   return { calls, dead, more: slots <= 0 || head !== null || isPassedOn || lanes.lookedThrough() !== null }
 }
 
+/** It keeps its place until `passOnTurns`, whatever its target says. */
+const FOR_NOW = true
+
 /** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */
 function passOnTurns({ sql, input, word }: Turn, dead: readonly SettledRow[]): boolean {
   const leaving = dead.filter(({ target }) => input.policyOf(target)?.ordering.onDead === 'continue')
@@ -90,8 +93,8 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
   ] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
   // Those that the sweep has not come to.
-  if (isExpired({ expiresAt }, word.now))
-    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, 'block'))
+  if (isExpired(expiresAt, word.now))
+    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, FOR_NOW))
   const request = { requestId, target, payload, logicalHash, priority, generation }
   const preparation = thawed(row) ?? input.claim.prepare(request)
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
@@ -140,7 +143,7 @@ function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | nul
 /** The payload does not fit the description: dead at once, surely without a call. */
 function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
-  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, 'block'))
+  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, FOR_NOW))
 }
 
 /** What is queued ends as `decide` says: it is not called, and what it was called before surely had no effect. */

@@ -1,6 +1,7 @@
 // Lines of the time line, written in the transaction of what they tell.
-import type { EventDraft } from '../../core/settlement.ts'
+
 import type { TaskState } from '../../core/task-state.ts'
+import type { EventDraft } from '../../core/transition.ts'
 import type { Statements } from './statements.ts'
 
 /** Whose change it is, and when. */

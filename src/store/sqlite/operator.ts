@@ -3,6 +3,8 @@
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type PolicyOf, type TargetPolicy } from '../../core/policy.ts'
 import { isKnownToHaveHappened } from '../../core/resolutions.ts'
+import { settleOn } from '../../core/settlement.ts'
+import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import {
   canceled,
   type EventDraft,
@@ -10,11 +12,9 @@ import {
   isExpired,
   type Orphan,
   RELEASED,
-  settleOn,
   type Transition,
   transition,
-} from '../../core/settlement.ts'
-import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
+} from '../../core/transition.ts'
 import { quietMs } from '../../core/windows.ts'
 import type {
   NewDeadline,
@@ -89,7 +89,7 @@ function deadlineOf(
 ): { readonly refused: string } | { readonly expiresAt: number | null } {
   const isNew = given.expiresAt !== undefined
   const expiresAt = isNew ? (given.expiresAt ?? null) : row.expiresAt
-  if (expiresAt === null || !isExpired({ expiresAt }, now)) return { expiresAt }
+  if (expiresAt === null || !isExpired(expiresAt, now)) return { expiresAt }
   const over = `its deadline is over (${new Date(expiresAt).toISOString()})`
   return { refused: isNew ? over : `${over}: give it a new one with --expires-at TIME, or --expires-at never` }
 }
@@ -195,8 +195,8 @@ function resolveToQueue(
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
   if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
-  if (!accepting && isExpired(row, word.now))
-    return { ...expired(row, row.evidence, policy.ordering.onDead), orphan, event }
+  if (!accepting && isExpired(row.expiresAt, word.now))
+    return { ...expired(row, row.evidence, policy.ordering.onDead === 'block'), orphan, event }
   const deadline = accepting ? deadlineOf(row, resolution, word.now) : { expiresAt: row.expiresAt }
   if ('refused' in deadline) return deadline
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.

@@ -1,8 +1,9 @@
 // A person's word on an orphan: it is the request's task after all, or it has been dealt with. Ids of orphans are never used
 // again, so that the DELETE by id is the fence. Runs inside a transaction.
 import { NO_POLICY, type PolicyOf } from '../../core/policy.ts'
-import { type SettleContext, settleOn, type Transition } from '../../core/settlement.ts'
+import { type SettleContext, settleOn } from '../../core/settlement.ts'
 import { isSettled, type TaskState } from '../../core/task-state.ts'
+import type { Transition } from '../../core/transition.ts'
 import type { ListedOrphan, OperatorWord, OrphanResult, RequestView } from '../views.ts'
 import { type OrphanRow, requestView, toOrphan } from './queries.ts'
 import type { Statements } from './statements.ts'

@@ -1,14 +1,8 @@
 // Writes what one answer proved. The plain happy path is two statements; whatever else is true of the row goes the long way.
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY } from '../../core/policy.ts'
-import {
-  type AttemptResult,
-  decideSettlement,
-  RELEASED,
-  taskOfPurged,
-  tracked,
-  transition,
-} from '../../core/settlement.ts'
+import { type AttemptResult, decideSettlement, taskOfPurged, tracked } from '../../core/settlement.ts'
+import { RELEASED, transition } from '../../core/transition.ts'
 import type { SettledRow } from '../turn.ts'
 import { noteToldWait, returnPermits } from './told-waits.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
