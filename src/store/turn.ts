@@ -39,17 +39,11 @@ export interface ClaimTarget {
 }
 
 /** A call that the turn's commit allows: its `invoking` row is on disk. */
-export interface ClaimedCall {
-  readonly requestId: number
-  readonly target: string
+export interface ClaimedCall extends Claimable {
   readonly targetVersion: string
   readonly attempt: number
   readonly nonce: string
   readonly key: string | null
-  readonly generation: number
-  readonly logicalHash: string
-  readonly priority: number
-  readonly payload: string
   readonly prepared: PreparedCall
   readonly leaseUntil: number
   /** The bytes leave within this time of the claim (of a replay, its key's window; else, its deadline), or not at all; null: the lease alone says. */

@@ -16,6 +16,7 @@ import type { Transition } from '../../core/transition.ts'
 import { doubtEndsAt, replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
+import { nextCheckAt } from './due.ts'
 import type { Closed, Lanes } from './lanes.ts'
 import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
@@ -213,19 +214,4 @@ function trackedTasksOf(sql: Statements): (stored: TaskStateRow) => TrackedTask 
     known.set(key, description)
     return { row: toTaskState(stored), description }
   }
-}
-
-/** When a row is to be looked into next. `served` is a JSON list of targets. */
-export function nextCheckAt(sql: Statements, served: string): number | null {
-  return earliest(sql.nextUnknownAt.get(served), sql.nextTrackedAt.get(served))
-}
-
-/** When a request comes due or a lease ends next. */
-export function nextDueAt(sql: Statements): number | null {
-  return earliest(sql.nextWaitingAt.get(), sql.nextLeaseEnd.get())
-}
-
-export function earliest(...instants: unknown[]): number | null {
-  const known = instants.filter((at) => typeof at === 'number')
-  return known.length === 0 ? null : Math.min(...known)
 }
