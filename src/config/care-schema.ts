@@ -9,7 +9,7 @@ import {
   type RateLimit,
   type RecoveryRung,
   type TargetLimits,
-  type TargetPolicy,
+  type WaitPolicy,
 } from '../core/policy.ts'
 import { MAX_AGING_MS } from '../core/ranking.ts'
 import { convert, duration, memory, partly, rate, section, whole } from './schema-parts.ts'
@@ -96,7 +96,7 @@ const breakerSection = section({
 
 type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
 
-export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
+export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): Partial<WaitPolicy> {
   return {
     ...(maxWaitMs !== undefined && { maxWaitMs }),
     ...(scope !== undefined && { scope }),

@@ -2,7 +2,7 @@
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
 import type { BreakerPolicy } from '../core/breaker.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
-import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, WaitPolicy } from '../core/policy.ts'
 
 /** Text that may hold `{% ... %}`. */
 export type Template = string
@@ -102,7 +102,7 @@ export interface CareDefinition {
   readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
   readonly deadlineMs: number
   readonly limits: TargetLimits
-  readonly rateLimit?: TargetPolicy['rateLimit']
+  readonly rateLimit?: Partial<WaitPolicy>
   /** Not there where it is the default one; null: none. */
   readonly breaker?: BreakerPolicy | null
   readonly dedupe: Dedupe

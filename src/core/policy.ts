@@ -56,11 +56,11 @@ export interface TargetPolicy {
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
   readonly limits: TargetLimits
-  readonly ordering: { readonly onDead: OnDead }
-  /** Not there: its defaults. */
-  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
-  /** Not there: the default one. Null: none. */
-  readonly breaker?: BreakerPolicy | null
+  /** What a dead request does to those behind it. */
+  readonly onDead: OnDead
+  readonly rateLimit: WaitPolicy
+  /** What opens the target's breaker; null: nothing does. */
+  readonly breaker: BreakerPolicy | null
   /** How long after its due time a request that says nothing of it expires; null: never. */
   readonly expiresAfterMs: number | null
   /** How much waiting one step of priority is worth; null: priorities alone count. */
@@ -69,11 +69,6 @@ export interface TargetPolicy {
 
 /** Undefined: nobody describes the target. */
 export type PolicyOf = (target: string) => TargetPolicy | undefined
-
-/** What opens the target's breaker; null: nothing does. */
-export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
-  return breaker === undefined ? DEFAULT_BREAKER : breaker
-}
 
 /** How many calls, of all workers together; null: no limit. */
 export interface Limits {
@@ -93,25 +88,24 @@ export type Buckets = Readonly<Record<string, Limits>>
 /** Whom a wait that the API told stops: the target alone, or all that share its bucket. */
 export type WaitScope = 'target' | 'bucket'
 
-/** The bucket where there is one, unless the target says otherwise. */
+/** What to do where the API tells to wait. */
+export interface WaitPolicy {
+  /** A request that is told to wait for longer is parked. */
+  readonly maxWaitMs: number
+  /** `bucket`: where the target shares one. */
+  readonly scope: WaitScope
+  /** How long calls take, after a wait, to be as many as the limit allows. */
+  readonly rampMs: number
+}
+
+export const DEFAULT_WAIT: WaitPolicy = { maxWaitMs: 3_600_000, scope: 'bucket', rampMs: 24_000 }
+
+/** Whom a wait stops, by name. */
 export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy): { scope: WaitScope; name: string } {
   const { bucket } = limits
-  return bucket === undefined || rateLimit?.scope === 'target'
+  return bucket === undefined || rateLimit.scope === 'target'
     ? { scope: 'target', name: target }
     : { scope: 'bucket', name: bucket }
-}
-
-const MAX_WAIT_MS = 3_600_000
-const RAMP_MS = 24_000
-
-/** A request that is told to wait for longer is parked. */
-export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
-  return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
-}
-
-/** How long calls take to be as many as the limit allows, after a wait. */
-export function rampMsOf({ rateLimit }: TargetPolicy): number {
-  return rateLimit?.rampMs ?? RAMP_MS
 }
 
 /** A token bucket. */
@@ -180,7 +174,9 @@ export const NO_POLICY: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
-  ordering: { onDead: 'block' },
+  onDead: 'block',
+  rateLimit: DEFAULT_WAIT,
+  breaker: DEFAULT_BREAKER,
   expiresAfterMs: null,
   agingMs: null,
 }

@@ -101,7 +101,7 @@ function recall(
   if (until !== null) return later(row, { at: until, reason: 'clock_behind', missCounted: false, evidence }, now)
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
   // None of its attempts happened, so a call now would be its first, and too late.
-  if (isExpired(row.expiresAt, now)) return expired(row, evidence, policy.ordering.onDead === 'block')
+  if (isExpired(row.expiresAt, now)) return expired(row, evidence, policy.onDead === 'block')
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.
   const patch = { attempts: row.attempts + 1, doubtfulAttempts: [], evidence }

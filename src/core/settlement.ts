@@ -2,7 +2,7 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import { maxWaitMsOf, type TargetPolicy, tellsRepeats } from './policy.ts'
+import { type TargetPolicy, tellsRepeats } from './policy.ts'
 import { isInDoubt, isSettled, type OlderAnswer, type TaskState } from './task-state.ts'
 import {
   canceled,
@@ -302,12 +302,12 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
 
 /** Of one that ends dead. */
 function keepsPlace({ policy }: SettleContext): boolean {
-  return policy.ordering.onDead === 'block'
+  return policy.onDead === 'block'
 }
 
 /** Told to wait for longer than its target lets a request wait unseen. */
 function isParked(outcome: Outcome, policy: TargetPolicy): boolean {
-  return (toldWaitMs(outcome) ?? 0) > maxWaitMsOf(policy)
+  return (toldWaitMs(outcome) ?? 0) > policy.rateLimit.maxWaitMs
 }
 
 /** The attempt burned no budget: it was never written, limited by the API, or refused for the target's sake. */

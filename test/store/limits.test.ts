@@ -18,14 +18,14 @@ async function openShared(
     path?: string
     now?: number
     limits?: Partial<TargetPolicy['limits']>
-    rateLimit?: TargetPolicy['rateLimit']
+    rateLimit?: Partial<TargetPolicy['rateLimit']>
   } = {},
 ): Promise<Limited> {
-  const { path, now, limits = {}, rateLimit } = options
+  const { path, now, limits = {}, rateLimit = {} } = options
   const policy: TargetPolicy = {
     ...KEYED,
     limits: { concurrency: null, rate: null, bucket: 'account', ...limits },
-    ...(rateLimit !== undefined && { rateLimit }),
+    rateLimit: { ...KEYED.rateLimit, ...rateLimit },
   }
   const policies = { images: policy, videos: policy }
   const worker = { name: 'w', boot: `b${Math.random()}` }

@@ -18,7 +18,7 @@ import {
   type World,
 } from '../support/store.ts'
 
-const GOING_ON: TargetPolicy = { ...KEYED, ordering: { onDead: 'continue' } }
+const GOING_ON: TargetPolicy = { ...KEYED, onDead: 'continue' }
 const word = { now: 1_000_000, actor: 'ada', note: null, ifVersion: null }
 const policies = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP, goingOn: GOING_ON }
 

@@ -10,6 +10,7 @@ import { hashRequest } from './hash-request.ts'
 import { tempDir } from './temp-dir.ts'
 
 export const KEYED: TargetPolicy = {
+  ...NO_POLICY,
   timeoutMs: 1000,
   retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000 },
   recovery: ['replay', 'hold'],
@@ -21,16 +22,6 @@ export const KEYED: TargetPolicy = {
     failedFirst: 'unknown',
     maxReplays: 3,
   },
-  lookup: null,
-  canCancel: false,
-  tracking: null,
-  deadlineMs: 86_400_000,
-  dedupe: 'always',
-  keepPayloadMs: null,
-  limits: { concurrency: null, rate: null },
-  ordering: { onDead: 'block' },
-  expiresAfterMs: null,
-  agingMs: null,
 }
 
 export const OPAQUE: TargetPolicy = { ...NO_POLICY, timeoutMs: 1000, retry: KEYED.retry }

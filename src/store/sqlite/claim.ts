@@ -67,7 +67,7 @@ const FOR_NOW = true
 
 /** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */
 function passOnTurns({ sql, input, word }: Turn, dead: readonly SettledRow[]): boolean {
-  const leaving = dead.filter(({ target }) => input.policyOf(target)?.ordering.onDead === 'continue')
+  const leaving = dead.filter(({ target }) => input.policyOf(target)?.onDead === 'continue')
   for (const { requestId } of leaving) leaveLineIfOrdered(sql, requestId, word.now)
   return leaving.length > 0
 }

@@ -20,7 +20,7 @@ export function endOverdue(turn: Turn, { nextExpiryAt }: QueueFacts): Overdue {
   const { sql, word } = turn
   if (nextExpiryAt === null || nextExpiryAt > word.now) return NONE
   const over = sql.expiredRequests.all(word.now, DEADLINES_A_TURN) as number[]
-  const keepsPlace = (target: string) => turn.input.policyOf(target)?.ordering.onDead !== 'continue'
+  const keepsPlace = (target: string) => turn.input.policyOf(target)?.onDead !== 'continue'
   const ended = over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence, keepsPlace(row.target))))
   return { ended, isMore: over.length === DEADLINES_A_TURN }
 }

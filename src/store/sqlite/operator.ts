@@ -196,7 +196,7 @@ function resolveToQueue(
   }
   if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
   if (!accepting && isExpired(row.expiresAt, word.now))
-    return { ...expired(row, row.evidence, policy.ordering.onDead === 'block'), orphan, event }
+    return { ...expired(row, row.evidence, policy.onDead === 'block'), orphan, event }
   const deadline = accepting ? deadlineOf(row, resolution, word.now) : { expiresAt: row.expiresAt }
   if ('refused' in deadline) return deadline
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.

@@ -3,7 +3,7 @@
 // do, in the transaction that claims them: so it holds for all processes together.
 import { beginProbe, callsAllowed } from '../../core/breaker.ts'
 import { wasSetBack } from '../../core/clock.ts'
-import { breakerOf, type Limits, type RateLimit, type WaitScope } from '../../core/policy.ts'
+import type { Limits, RateLimit, WaitScope } from '../../core/policy.ts'
 import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
 import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
@@ -137,7 +137,7 @@ function slotPermits(open: number): Permits {
 
 /** Of one that lets any number begin, none. */
 function breakerPermits(turn: Turn, { name: target, policy }: ClaimTarget): readonly Permits[] {
-  const breaker = breakerOf(policy) === null ? undefined : turn.breakers.get(target)
+  const breaker = policy.breaker === null ? undefined : turn.breakers.get(target)
   const { word, input } = turn
   const allowed = callsAllowed(breaker ?? null, word.now)
   if (breaker?.kind !== 'open' || allowed === 'any') return NONE

@@ -1,7 +1,7 @@
 // What an answer does to the limits of its target: a wait that the API told stops everybody, and a call that surely never left
 // gives back what its claim was charged.
 import { spreadMs } from '../../core/backoff.ts'
-import { rampMsOf, type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
+import { type TargetPolicy, waitScopeOf } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { tokenLeft } from '../../core/token-bucket.ts'
@@ -29,7 +29,7 @@ export function noteToldWait(
     until,
     told_until: word.now + leftMs,
     told_by: outcome.limitedBy,
-    ramp_ms: rampMsOf(policy),
+    ramp_ms: policy.rateLimit.rampMs,
   }
   const wasWaiting = sql.isWaiting.get(told) === 1
   if (sql.beginWait.run(told).changes === 0 || wasWaiting) return
