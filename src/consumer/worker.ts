@@ -345,7 +345,7 @@ function createLoop(options: WorkerOptions) {
         lookFrom,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomOfChecks() },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, room: roomOfChecks() },
       policyOf,
       random: options.random,
     })

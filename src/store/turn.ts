@@ -88,19 +88,18 @@ export interface TurnInput {
     readonly slots: number
     readonly targets: readonly ClaimTarget[]
     /** Sizes of the buckets that targets share; of one that is not named here, none. */
-    readonly buckets?: Buckets
-    /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
-    readonly standingOf?: (target: string) => Standing
-    /** Of many targets, where the last turn ended its look at them (`TurnResult.lookedThrough`). */
-    readonly lookFrom?: string | null
+    readonly buckets: Buckets
+    /** How each target stands with this worker, for its fair share of the slots. */
+    readonly standingOf: (target: string) => Standing
+    /** Of many targets, where the last turn ended its look at them (`TurnResult.lookedThrough`); null: nowhere. */
+    readonly lookFrom: string | null
     readonly prepare: (request: Claimable) => Preparation
   }
-  /** Rows to look into: doubt first, then submitted tasks that are tracked. */
+  /** Rows of the claim's targets to look into: doubt first, then submitted tasks that are tracked. */
   readonly check: {
     readonly slots: number
-    readonly targets: readonly string[]
     /** How many rows of a target at most; of one that is not named here, as many as there are slots. */
-    readonly room?: ReadonlyMap<string, number>
+    readonly room: ReadonlyMap<string, number>
   }
   /** Of every target that is described, served or not: late answers may be anybody's. */
   readonly policyOf: PolicyOf

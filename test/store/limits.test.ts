@@ -46,7 +46,7 @@ async function openShared(
       call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: request.payload, account: null },
       targetVersion: 'v1',
     })
-    return world.turn({ ...input, claim: input.claim ?? { slots: input.slots ?? 0, targets, buckets, prepare } })
+    return world.turn({ ...input, claim: { targets, buckets, prepare, ...input.claim } })
   }
   return { ...world, turn, claim: async (slots, input = {}) => (await turn({ ...input, slots })).calls }
 }

@@ -141,9 +141,8 @@ const PASSED_OVER_MS = 250
 /** Doubt goes first; what is left of the slots asks about submitted tasks. */
 export function leaseChecks(turn: Turn): LeasedChecks {
   const { sql, input, word } = turn
-  const { targets } = input.check
   const room = new Map(input.check.room)
-  const served = JSON.stringify(targets)
+  const served = JSON.stringify(input.claim.targets.map(({ name }) => name))
   const doubtful = dueRows(turn, sql.dueUnknown, served, input.check.slots, room)
   const submitted = dueRows(turn, sql.dueTracked, served, input.check.slots - doubtful.rows.length, room)
   for (const stored of [...doubtful.rows, ...submitted.rows]) leaseCheck(turn, stored)
@@ -173,9 +172,7 @@ function dueRows(
   room: Map<string, number>,
 ): DueRows {
   if (slots <= 0) return { rows: [], passedOver: false }
-  const { targets } = input.check
-  const open = targets.filter((target) => room.get(target) !== 0)
-  if (open.length === 0) return { rows: [], passedOver: true }
+  if (input.claim.targets.every(({ name }) => room.get(name) === 0)) return { rows: [], passedOver: true }
   if (room.size === 0) return { rows: due.all(word.now, served, slots) as TaskStateRow[], passedOver: false }
   const rows: TaskStateRow[] = []
   let passedOver = false

@@ -41,7 +41,7 @@ export function permitsOf(turn: Turn): (target: ClaimTarget) => readonly Permits
   function ofBucket(name: string): readonly Permits[] {
     const known = shared.get(name)
     if (known !== undefined) return known
-    const limits = turn.input.claim.buckets?.[name] ?? UNLIMITED
+    const limits = turn.input.claim.buckets[name] ?? UNLIMITED
     const made = [...pausePermits(turn, pauses, 'bucket', name, limits), ...limitPermits(turn, 'bucket', name, limits)]
     shared.set(name, made)
     return made

@@ -48,7 +48,7 @@ export function returnPermits(
   if (state !== 'invoking') return
   const sinceMs = word.now - updatedAt
   if (limits.rate !== null) sql.returnTargetToken.run(tokenLeft(limits.rate, sinceMs), target)
-  const shared = limits.bucket === undefined ? undefined : input.claim.buckets?.[limits.bucket]?.rate
+  const shared = limits.bucket === undefined ? undefined : input.claim.buckets[limits.bucket]?.rate
   if (shared) sql.returnBucketToken.run(tokenLeft(shared, sinceMs), limits.bucket)
   sql.returnBegun.run({ target, claimed_at: updatedAt })
 }
