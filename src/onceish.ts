@@ -15,7 +15,7 @@ import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
-import { checkedPriority, instantOf, type RequestRules } from './producer/new-request.ts'
+import { checkedInstant, checkedPriority, type RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
 import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
@@ -234,7 +234,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
 
 function newDeadline({ expiresAt }: NewDeadline = {}): NewDeadline {
   if (expiresAt === undefined) return {}
-  return { expiresAt: expiresAt === null ? null : instantOf('expiresAt', expiresAt) }
+  return { expiresAt: expiresAt === null ? null : checkedInstant('expiresAt', expiresAt) }
 }
 
 function checkedResolution(resolution: Resolution): Resolution {

@@ -124,7 +124,7 @@ export const careFields = {
 }
 
 /** Each is there only where it is written, so that descriptions without it keep their version. */
-export function queueingOf({
+export function writtenOnly({
   keepPayload,
   expiresAfter,
   aging,

@@ -1,5 +1,6 @@
 // A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
+import type { RetryPolicy } from '../core/backoff.ts'
 import type { BreakerPolicy } from '../core/breaker.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
 import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, WaitPolicy } from '../core/policy.ts'
@@ -99,7 +100,7 @@ export interface CareDefinition {
   readonly idempotency: Omit<IdempotencyDefinition, 'header'> | null
   readonly lookup: LookupTimes | null
   readonly recovery: readonly RecoveryRung[]
-  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly retry: RetryPolicy
   readonly deadlineMs: number
   readonly limits: TargetLimits
   readonly rateLimit?: Partial<WaitPolicy>

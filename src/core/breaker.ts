@@ -29,13 +29,15 @@ export interface ClosedBreaker {
 
 export interface OpenBreaker {
   readonly kind: 'open'
+  /** UTC epoch ms. */
   readonly since: number
-  /** What the failure that opened it was. */
+  /** The failure that opened it. */
   readonly reason: string
+  /** One after the other. */
   readonly failedProbes: number
-  /** No call before. While a probe is out: when that one is given up, and another may go. */
+  /** The next probe is the first call that is due from then on; UTC epoch ms. While one is out: when that is given up. */
   readonly probeAt: number
-  /** A probe is out: its request. */
+  /** The request whose call is the probe that is out; null: none is. */
   readonly probe: number | null
 }
 
@@ -141,7 +143,7 @@ export function callsAllowed(breaker: Breaker | null, now: number): 'any' | 'pro
   return now >= breaker.probeAt || wasSetBack(breaker.since, now) ? 'probe' : 'none'
 }
 
-/** @param untilMs how long the probe may take, its lease. */
-export function beginProbe(breaker: OpenBreaker, requestId: number, now: number, untilMs: number): OpenBreaker {
-  return { ...breaker, since: Math.min(breaker.since, now), probe: requestId, probeAt: now + untilMs }
+/** @param leaseMs how long the probe may take. */
+export function beginProbe(breaker: OpenBreaker, requestId: number, now: number, leaseMs: number): OpenBreaker {
+  return { ...breaker, since: Math.min(breaker.since, now), probe: requestId, probeAt: now + leaseMs }
 }

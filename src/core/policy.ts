@@ -1,4 +1,5 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+import type { RetryPolicy } from './backoff.ts'
 import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
@@ -43,7 +44,7 @@ export interface LookupPolicy {
 
 export interface TargetPolicy {
   readonly timeoutMs: number
-  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly retry: RetryPolicy
   readonly recovery: readonly RecoveryRung[]
   readonly key: KeyPolicy | null
   readonly lookup: LookupPolicy | null
@@ -98,7 +99,7 @@ export interface WaitPolicy {
   readonly rampMs: number
 }
 
-export const DEFAULT_WAIT: WaitPolicy = { maxWaitMs: 3_600_000, scope: 'bucket', rampMs: 24_000 }
+const DEFAULT_WAIT: WaitPolicy = { maxWaitMs: 3_600_000, scope: 'bucket', rampMs: 24_000 }
 
 /** Whom a wait stops, by name. */
 export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy): { scope: WaitScope; name: string } {

@@ -166,9 +166,9 @@ function timesOf(
 ): Pick<NewRequest, 'dueAt' | 'expiresAt'> {
   if (runAt !== undefined && delay !== undefined)
     throw new OnceishError('REQUEST_INVALID', 'runAt and delay both say when it is due: give one of them')
-  const dueAt = runAt === undefined ? dueAfter(delay, now) : instantOf('runAt', runAt)
+  const dueAt = runAt === undefined ? dueAfter(delay, now) : checkedInstant('runAt', runAt)
   if (given === undefined && expiresAfterMs !== null) return { dueAt, expiresAt: (dueAt ?? now()) + expiresAfterMs }
-  return { dueAt, expiresAt: given === undefined || given === null ? null : instantOf('expiresAt', given) }
+  return { dueAt, expiresAt: given === undefined || given === null ? null : checkedInstant('expiresAt', given) }
 }
 
 function dueAfter(delay: Duration | undefined, now: () => number): number | null {
@@ -191,7 +191,7 @@ function expiredError(expiresAt: number, dueAt: number): OnceishError {
 }
 
 /** @param name of the field, for the message. @throws OnceishError REQUEST_INVALID */
-export function instantOf(name: string, given: GivenInstant): number {
+export function checkedInstant(name: string, given: GivenInstant): number {
   const at =
     given instanceof Date
       ? given.getTime()

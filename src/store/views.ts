@@ -1,4 +1,5 @@
 // What people are shown of a store, and what they say to it.
+import type { OpenBreaker } from '../core/breaker.ts'
 import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe, WaitScope } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
@@ -169,16 +170,7 @@ export interface TimedPause {
 }
 
 /** A breaker that is open: no call but one probe at a time. Instants are UTC epoch ms. */
-export interface OpenBreakerView {
-  readonly since: number
-  /** The failure that opened it. */
-  readonly reason: string
-  /** The next probe is the first call that is due from then on. */
-  readonly probeAt: number
-  readonly failedProbes: number
-  /** The request whose call is the probe that is out. */
-  readonly probe: number | null
-}
+export interface OpenBreakerView extends Omit<OpenBreaker, 'kind'> {}
 
 /** A task that an API made beyond the one that its request was settled on. */
 export interface OrphanView {

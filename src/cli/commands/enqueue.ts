@@ -8,9 +8,9 @@ import type { RequestView } from '../../store/views.ts'
 import {
   type Deadline,
   deadline,
+  durationMs,
   example,
   expiryOf,
-  horizon,
   instant,
   nonEmpty,
   usage,
@@ -45,7 +45,7 @@ export function addEnqueue(program: Command): void {
     .option('--file <path>', 'one request a line')
     .option('--priority <n>', 'higher goes first (0)', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
     .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds', instant)
-    .option('--delay <duration>', 'not before so long from now, such as 15m', horizon)
+    .option('--delay <duration>', 'not before so long from now, such as 15m', durationMs)
     .option(
       '--expires-at <time>',
       'not called after it, as --run-at; "never" where its target has a deadline for all',

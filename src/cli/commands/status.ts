@@ -29,7 +29,7 @@ export function addStatus(program: Command): void {
 }
 
 /** Of a target; `--json` has all. */
-const SHOWN_WAITS = 5
+const SHOWN_PRIORITIES = 5
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
@@ -81,7 +81,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
 function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
   const oldestOfEach = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
     // The highest, and the lowest, which are the ones that starve.
-    const shown = all.length <= SHOWN_WAITS ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_WAITS)]
+    const shown = all.length <= SHOWN_PRIORITIES ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_PRIORITIES)]
     return all.length < 2 ? [] : shown.map(({ priority, since }) => [name, priority, relative(since, now)])
   })
   const oldest = `oldest ready: due ${relative(oldestReady, now)}`

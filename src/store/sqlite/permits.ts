@@ -5,7 +5,7 @@ import { beginProbe, callsAllowed } from '../../core/breaker.ts'
 import { wasSetBack } from '../../core/clock.ts'
 import type { Limits, RateLimit, WaitScope } from '../../core/policy.ts'
 import { rampAllowance, rampOpensAfterMs } from '../../core/ramp.ts'
-import { type Bucket, nextTokenAt, refill } from '../../core/token-bucket.ts'
+import { nextTokenAt, refill, type Tokens } from '../../core/token-bucket.ts'
 import type { ClaimTarget } from '../turn.ts'
 import { saveBreaker } from './breakers.ts'
 import { settlePauses, type TimedPauseRow } from './pauses.ts'
@@ -105,18 +105,18 @@ function limitPermits(
       : { tokens: sql.bucketTokens, saveTokens: sql.saveBucketTokens, invoking: sql.invokingOfBucket }
   const made: Permits[] = []
   if (rate !== null) {
-    const stored = (tokens.get(name) as Bucket | undefined) ?? null
+    const stored = (tokens.get(name) as Tokens | undefined) ?? null
     made.push(ratePermits(rate, stored, word.now, (left) => saveTokens.run(name, left.tokens, left.at)))
   }
   if (concurrency !== null) made.push(slotPermits(concurrency - (invoking.get(name) as number)))
   return made
 }
 
-function ratePermits(rate: RateLimit, stored: Bucket | null, now: number, save: (left: Bucket) => void): Permits {
-  const bucket = refill(stored, rate, now)
-  const left = (taken: number): Bucket => ({ tokens: bucket.tokens - taken, at: bucket.at })
+function ratePermits(rate: RateLimit, stored: Tokens | null, now: number, save: (left: Tokens) => void): Permits {
+  const { tokens, at } = refill(stored, rate, now)
+  const left = (taken: number): Tokens => ({ tokens: tokens - taken, at })
   return {
-    open: Math.floor(bucket.tokens),
+    open: Math.floor(tokens),
     taken: 0,
     takenBy: null,
     waits: null,

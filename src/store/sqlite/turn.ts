@@ -41,7 +41,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const settled = input.results.map((result) => settle(turn, result, guard))
   noteCallEnds(turn, input.results, settled)
   const lost = input.renewals.filter((call) => !renew(turn, call))
-  const expired = expireLeases(turn)
+  const leasesOver = expireLeases(turn)
   const promoted = promote(turn)
   const overdue = endOverdue(turn, facts)
   const isMoving = moveRanks(sql, turn.rankings)
@@ -50,11 +50,11 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const decided = input.reconciliations.map((reconciliation) => reconcile(turn, lanes, reconciliation))
   const recalls = decided.flatMap(({ call }) => (call === null ? [] : [call]))
   const claimed = claimReady(turn, lanes, input.claim.slots - recalls.length)
-  const nextTokenAt = lanes.charge()
+  const nextOpeningAt = lanes.charge()
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
   const isIdle =
-    calls.length + settled.length + decided.length + investigations.length + expired + overdue.ended.length === 0
+    calls.length + settled.length + decided.length + investigations.length + leasesOver + overdue.ended.length === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
   keepClock(turn, facts)
   return {
@@ -66,8 +66,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     calls,
     investigations,
     toTrack,
-    nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
-    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
+    nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextOpeningAt),
+    more: leasesOver === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
     moreReady: claimed.more,
     lookedThrough: lanes.lookedThrough(),
     agingMs: agingOf(turn.rankings),
