@@ -10,7 +10,7 @@ export interface Attention {
   /** Queued rows, and rows in doubt, of paused targets. */
   readonly paused: number
   readonly pausedTargets: readonly string[]
-  /** Queued rows of targets whose breaker is open: they go on by themselves once a probe succeeds. */
+  /** The same of targets whose breaker is open: they go on by themselves once a probe succeeds. */
   readonly stopped: number
   readonly stoppedTargets: readonly string[]
   /** Rows, queued or in doubt, of targets that the config does not name. */

@@ -46,8 +46,8 @@ export function enqueueIn(
 }
 
 /**
- * All are checked before any is written; each transaction is whole.
- * @throws OnceishError as `enqueue`; at a refusal the transactions before stay, the refused one's is not written.
+ * What each says by itself is checked before any is written; each transaction is whole.
+ * @throws OnceishError as `enqueue`; at a refusal by the store the transactions before stay, the refused one's is not written.
  */
 export async function enqueueMany(
   store: Store,

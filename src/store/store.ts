@@ -1,6 +1,6 @@
 // What a store must do, in the words of the turn. Two engines implement it and one conformance suite holds both to it.
 // No method waits on anything but the engine; every write is one transaction; time is always a parameter, except that an
-// engine with a clock of its own may use that inside the transaction.
+// engine with a clock of its own may use that inside the transaction. Instants are UTC epoch ms.
 import type { Dedupe, PolicyOf } from '../core/policy.ts'
 import type { QueuedState, RequestState } from '../core/task-state.ts'
 import type { OwnWord, StoreOrigin } from './origin.ts'
@@ -43,6 +43,7 @@ export interface NewRequest {
   /** 32 bytes over the canonical payload; null where the logical hash already covers it. */
   readonly payloadHash: Uint8Array | null
   readonly priority: number
+  /** Null: as soon as it is enqueued. */
   readonly dueAt: number | null
   /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
   readonly orderingKey: string | null
@@ -84,6 +85,7 @@ export interface DrainStatus {
 export interface Change {
   /** Something can be claimed, investigated, promoted or expired right now. */
   readonly work: boolean
+  /** The earliest that something comes due, is to be looked into, or opens again; null: nothing does. */
   readonly nextDueAt: number | null
 }
 
@@ -132,6 +134,7 @@ export interface RankingWord {
 }
 
 export interface RankingChange extends RankingWord {
+  /** As `agingMs` was before. */
   readonly formerMs: number | null
 }
 

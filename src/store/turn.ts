@@ -1,4 +1,4 @@
-// What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
+// What goes into a turn and what comes out of it: one transaction, whatever the concurrency. Instants are UTC epoch ms.
 import type { SteadyTime } from '../core/clock.ts'
 import type { Buckets, PolicyOf, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
@@ -45,6 +45,7 @@ export interface ClaimedCall extends Claimable {
   readonly nonce: string
   readonly key: string | null
   readonly prepared: PreparedCall
+  /** By the wall; its holder counts `leaseMs` from the turn by both clocks. */
   readonly leaseUntil: number
   /** The bytes leave within this time of the claim (of a replay, its key's window; else, its deadline), or not at all; null: the lease alone says. */
   readonly writeWithinMs: number | null
@@ -127,7 +128,7 @@ export interface StopNews {
   readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait'
   /** The failure that opened the breaker, or the header that told. */
   readonly why: string
-  /** Epoch ms, until when nobody calls; null: calls begin again. */
+  /** Until when nobody calls; null: calls begin again. */
   readonly until: number | null
 }
 
@@ -142,9 +143,9 @@ export interface TurnResult {
   /** Submitted rows that this worker may ask about until its lease ends. */
   readonly toTrack: readonly TrackedTask[]
   readonly tracked: readonly SettledRow[]
-  /** Earliest instant at which this worker has something to do without being told; null: never. */
+  /** The earliest at which this worker has something to do without being told; null: never. */
   readonly nextDueAt: number | null
-  /** Something was left for another turn right away (bounded promotion or expiry). */
+  /** Something may be left for another turn right away: a bound was met of leases that ended, promotions, deadlines or moves of ranks. */
   readonly more: boolean
   /** The claim ended at its bound: the next free slot may find a request ready. */
   readonly moreReady: boolean

@@ -14,18 +14,20 @@ import type { Turn } from './turn-context.ts'
 /** Whom time alone sets free. */
 export interface Wait {
   readonly why: 'told_to_wait' | 'breaker_open'
+  /** UTC epoch ms. */
   readonly until: number
 }
 
 export interface Permits {
   /** How many calls may begin in this turn. */
   readonly open: number
+  /** Those that have. */
   taken: number
   /** The last that was taken, by its request. */
   takenBy: number | null
   /** Of a pause that lasts: until when. */
   readonly waits: Wait | null
-  /** When the next may begin, with those taken; null: time alone does not tell. */
+  /** When the next may begin, with those taken, UTC epoch ms; null: time alone does not tell. */
   opensAt(): number | null
   /** Writes down what was taken. */
   save(): void
