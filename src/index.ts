@@ -92,10 +92,9 @@ export type { CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
-  BlockedBy,
-  BlockedKey,
   EventView,
   GroupsStatus,
+  HeadOfKey,
   ListedOrphan,
   NewDeadline,
   OpenBreakerView,
@@ -113,6 +112,7 @@ export type {
   Resolution,
   StoreFacts,
   StoreStatus,
+  StuckKey,
   TargetStatus,
   TimedPause,
 } from './store/views.ts'

@@ -123,7 +123,7 @@ async function explain(
 
 async function aheadOf(requestId: number, { store }: DryRunOptions): Promise<number | null> {
   const [view] = await store.viewsOf([requestId])
-  return view?.blockedBy?.requestId ?? null
+  return view?.behind?.requestId ?? null
 }
 
 /** What a turn makes of a call whose lease has run out, before anybody looks into it. */

@@ -41,11 +41,11 @@ export interface RequestView {
   /** Groups of one target take turns at being called. Null: without one, or submitted, with which it leaves. */
   readonly group: string | null
   /** Of those with its ordering key the one that goes first; null: it waits for none. */
-  readonly blockedBy: BlockedBy | null
+  readonly behind: HeadOfKey | null
 }
 
 /** The request that has the turn of an ordering key, as it is now. */
-export interface BlockedBy {
+export interface HeadOfKey {
   readonly requestId: number
   readonly state: RequestState
   /** As `RequestView.reason` has it. */
@@ -53,7 +53,7 @@ export interface BlockedBy {
 }
 
 /** An ordering key whose turn is with a request that is in doubt, held or dead: no other of it is called meanwhile. */
-export interface BlockedKey {
+export interface StuckKey {
   readonly target: string
   readonly orderingKey: string
   /** Epoch ms since which it does not go on. */
@@ -73,7 +73,7 @@ export interface RequestFilter {
   /** Only those of this key that are still owed, or dead and in the way of others. */
   readonly orderingKey?: string
   /** Only those behind a request of their ordering key that is in doubt, held or dead. */
-  readonly blocked?: boolean
+  readonly stuck?: boolean
   /** Only those of this group that are still owed. */
   readonly group?: string
   readonly limit: number
@@ -209,7 +209,7 @@ export interface TargetStatus {
   readonly pausedBy: string | null
   readonly pauseReason: string | null
   /** Requests behind one of their ordering key that is in doubt, held or dead; each counts among `states` as well. */
-  readonly blocked: number
+  readonly stuck: number
   /** Dead ones whose deadline was over before they happened. */
   readonly expired: number
   /** Of ready requests, the longest wait of each priority, the highest first. */
@@ -254,7 +254,7 @@ export const UNSEEN_TARGET: TargetStatus = {
   breaker: null,
   parked: 0,
   parkedUntil: null,
-  blocked: 0,
+  stuck: 0,
 }
 
 /** The whole store in numbers. */
@@ -270,7 +270,7 @@ export interface StoreStatus {
   /** Tasks beyond those that requests were settled on, not dealt with. */
   readonly orphans: number
   /** Ordering keys that do not go on, the longest first; at most ten. */
-  readonly blockedKeys: readonly BlockedKey[]
+  readonly stuckKeys: readonly StuckKey[]
 }
 
 /** How a person's word ended; nothing was written but where it is `applied`. */

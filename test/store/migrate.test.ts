@@ -151,7 +151,7 @@ test('an ordering key begins with the first request that has one: those from bef
   for (const n of ['new', 'newer']) await world.enqueue({ n }, { orderingKey: 'a' })
   const claimed = (await world.turn({ slots: 9 })).calls.map(({ requestId }) => requestId)
   expect(claimed).toEqual([1, 50, 52])
-  expect((await world.store.get(53))?.blockedBy).toMatchObject({ requestId: 52 })
+  expect((await world.store.get(53))?.behind).toMatchObject({ requestId: 52 })
   expect((await world.store.get(3))?.orderingKey).toBeNull()
   await world.store.close()
 })

@@ -1,7 +1,7 @@
 // What people are shown, and what a worker asks before it ends or rests.
 import { HIGHEST_PLAIN_RANK } from '../../../core/ranking.ts'
 import { waitingBeyond } from './limits.ts'
-import { BLOCKED_BY, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
+import { BEHIND, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
 import { row, value } from './text.ts'
 
 /** Says word for word what the index `task_state_attention` holds, so that it is used. */
@@ -45,7 +45,7 @@ function overviewColumns(logicalHash: string): string {
   task_state.evidence,
   requests.ordering_key,
   requests.group_key,
-  ${BLOCKED_BY} AS blocked_by`
+  ${BEHIND} AS behind`
 }
 
 /** For people with a database shell, where the hash is text; no statement of ours asks it. */
