@@ -1,8 +1,8 @@
 // What in the store waits for a person, and the command to run next for each.
 import type { StoreStatus } from '../store/views.ts'
-import { blockedWords } from './blocked-keys.ts'
 import { quoted } from './context.ts'
 import { plural, relative, table } from './print.ts'
+import { stuckWords } from './stuck-keys.ts'
 
 export interface Attention {
   readonly held: number
@@ -10,7 +10,7 @@ export interface Attention {
   /** Queued rows, and rows in doubt, of paused targets. */
   readonly paused: number
   readonly pausedTargets: readonly string[]
-  /** Queued rows of targets whose breaker is open: they go on by themselves once a probe succeeds. */
+  /** The same of targets whose breaker is open: they go on by themselves once a probe succeeds. */
   readonly stopped: number
   readonly stoppedTargets: readonly string[]
   /** Rows, queued or in doubt, of targets that the config does not name. */
@@ -19,7 +19,7 @@ export interface Attention {
   /** Of the whole store only; they need no person for work to go on. */
   readonly orphans: number
   /** Requests behind one of their ordering key that is in doubt, held or dead: whatever that needs frees them. */
-  readonly blocked: number
+  readonly stuck: number
 }
 
 /** @param served null: the whole store. */
@@ -38,15 +38,15 @@ export function attentionOf(
     unroutable: 0,
     unroutableTargets: [] as string[],
     orphans: served === null ? status.orphans : 0,
-    blocked: 0,
+    stuck: 0,
   }
-  for (const [name, { states, paused, blocked, breaker }] of Object.entries(status.targets)) {
+  for (const [name, { states, paused, stuck, breaker }] of Object.entries(status.targets)) {
     if (served !== null && !served.includes(name)) continue
     const owed = ['ready', 'scheduled', 'invoking', 'unknown'] as const
     const open = owed.reduce((sum, state) => sum + (states[state] ?? 0), 0)
     attention.held += states.held ?? 0
     attention.dead += states.dead ?? 0
-    attention.blocked += blocked
+    attention.stuck += stuck
     if (!known.includes(name)) {
       attention.unroutable += open
       if (open > 0) attention.unroutableTargets.push(name)
@@ -67,11 +67,11 @@ export function needsPerson({ held, dead, paused, stopped, unroutable }: Attenti
 
 /** Lines for people; none where nothing waits. */
 export function attentionLines(attention: Attention, status: StoreStatus, next: (words: string) => string): string[] {
-  const { held, dead, pausedTargets, stoppedTargets, unroutable, unroutableTargets, orphans, blocked } = attention
+  const { held, dead, pausedTargets, stoppedTargets, unroutable, unroutableTargets, orphans, stuck } = attention
   const rows: [string, string][] = []
   if (held > 0) rows.push([`${held} held: say what happened`, next('list --state held')])
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
-  if (blocked > 0) rows.push([blockedWords(blocked), next('list --blocked')])
+  if (stuck > 0) rows.push([stuckWords(stuck), next('list --stuck')])
   for (const name of stoppedTargets) rows.push([stopLine(name, status), next(`resume ${quoted(name)}`)])
   for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
   if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])

@@ -130,8 +130,8 @@ function printReport(
   const { calls, adopted, replayed, requeued, held } = report
   const states = servedStates(status, options.served)
   if (context.isJson) {
-    const { blocked } = attention(context, options, status)
-    printJson({ states, calls, adopted, replayed, requeued, held, blocked, ms, counters })
+    const { stuck } = attention(context, options, status)
+    printJson({ states, calls, adopted, replayed, requeued, held, stuck, ms, counters })
     return
   }
   print(

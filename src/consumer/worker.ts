@@ -21,7 +21,7 @@ import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
 import { plainEvents } from './plain-events.ts'
-import { createRankingWord } from './ranking-word.ts'
+import { createRankingNews } from './ranking-news.ts'
 import { createRunningCalls } from './running-calls.ts'
 import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
@@ -114,7 +114,7 @@ function createLoop(options: WorkerOptions) {
   const slots = createSlots(clock, concurrency)
   const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
   const tally = createTally(log, counters)
-  const ranking = createRankingWord({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
+  const ranking = createRankingNews({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
   const startedAt = clock.wallNow()
@@ -345,7 +345,7 @@ function createLoop(options: WorkerOptions) {
         lookFrom,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomOfChecks() },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, room: roomOfChecks() },
       policyOf,
       random: options.random,
     })

@@ -2,7 +2,7 @@
 import { OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
-import type { CallerConnection, EnqueueResult, NewRequest, Store } from '../store/store.ts'
+import { type CallerConnection, type EnqueueResult, isRefused, type NewRequest, type Store } from '../store/store.ts'
 import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 
 /** A request as it is on disk once it was acknowledged. */
@@ -46,8 +46,8 @@ export function enqueueIn(
 }
 
 /**
- * All are checked before any is written; each transaction is whole.
- * @throws OnceishError as `enqueue`; at a refusal the transactions before stay, the refused one's is not written.
+ * What each says by itself is checked before any is written; each transaction is whole.
+ * @throws OnceishError as `enqueue`; at a refusal by the store the transactions before stay, the refused one's is not written.
  */
 export async function enqueueMany(
   store: Store,
@@ -76,7 +76,7 @@ async function allChecked(requests: readonly EnqueueRequest[], rules: RequestRul
 }
 
 function toEnqueued(result: EnqueueResult): Enqueued {
-  if (result.kind === 'conflict' || result.kind === 'expired') throw refusalError(result)
+  if (isRefused(result)) throw refusalError(result)
   const { requestId, state } = result
   return result.kind === 'inserted'
     ? { requestId, deduplicated: false, state, taskId: null }

@@ -2,8 +2,8 @@
 // A row that changes meanwhile is refused and reported, and the others go on.
 import { setTimeout as delay } from 'node:timers/promises'
 import { OnceishError } from '../core/errors.ts'
-import type { TargetPolicy } from '../core/policy.ts'
-import type { RequestState } from '../core/task-state.ts'
+import type { PolicyOf } from '../core/policy.ts'
+import { isQueued, type RequestState } from '../core/task-state.ts'
 import type { Store } from '../store/store.ts'
 import type { OperatorResult, OperatorWord, RequestView, Saying, SeenRequest } from '../store/views.ts'
 
@@ -51,7 +51,7 @@ export interface SayOptions {
   /** The version that the person saw; for one id only. */
   readonly ifVersion: number | null
   readonly dryRun: boolean
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   readonly onEach?: ((said: SaidRequest) => void) | undefined
 }
 
@@ -64,7 +64,7 @@ function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): vo
   const isOne = filter.ids?.length === 1
   if (ifVersion !== null && !isOne) throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
   const { state } = filter
-  if (saying.word === 'reprioritize' && ![...QUEUED, undefined].includes(state))
+  if (saying.word === 'reprioritize' && state !== undefined && !isQueued(state))
     throw new OnceishError('USAGE', `${state} requests are in no queue: state is ready or scheduled`)
   if (saying.word !== 'resolve') return
   if (saying.resolution.kind === 'task_id' && !isOne)
@@ -72,8 +72,6 @@ function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): vo
   if (!['held', 'unknown', undefined].includes(state))
     throw new OnceishError('USAGE', `${state} requests are not in doubt: state is held or unknown`)
 }
-
-const QUEUED: readonly (RequestState | undefined)[] = ['ready', 'scheduled']
 
 type Meant = SeenRequest & { readonly from: RequestState }
 
@@ -115,7 +113,7 @@ async function readMeant(
   const { word } = options.saying
   const read = (afterId: number) =>
     word === 'reprioritize'
-      ? store.queued({ ...fits, ...(state !== undefined && { state: state as 'ready' }) }, afterId, READ_PAGE)
+      ? store.queued({ ...fits, ...(isQueued(state) && { state }) }, afterId, READ_PAGE)
       : store.list({ ...fits, state: state ?? (word === 'retry' ? 'dead' : 'held'), limit: READ_PAGE, afterId })
   const meant: Meant[] = []
   for (let afterId = 0; ; ) {

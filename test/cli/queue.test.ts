@@ -71,7 +71,7 @@ describe('status', () => {
       breaker: null,
       parked: 0,
       parkedUntil: null,
-      blocked: 0,
+      stuck: 0,
     }
     const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...told }
     expect(await json(['status'])).toEqual({
@@ -97,8 +97,8 @@ describe('status', () => {
       expired: 0,
       unroutable: 1,
       orphans: 0,
-      blocked: 0,
-      blockedKeys: [],
+      stuck: 0,
+      stuckKeys: [],
       origin: 'own',
     })
   })

@@ -32,7 +32,7 @@ describe('work --drain', () => {
       replayed: 0,
       requeued: 0,
       held: 0,
-      blocked: 0,
+      stuck: 0,
       ms: expect.any(Number),
       counters: expect.objectContaining({ turns: expect.any(Number), storeBusy: 0, storeFull: 0, stalls: 0 }),
     })

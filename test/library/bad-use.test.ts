@@ -225,3 +225,15 @@ test('two targets of one name are refused', async () => {
   const opening = openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target, target] })
   await expect(opening).rejects.toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringContaining('"echo"') })
 })
+
+test('a new deadline that is no instant is refused, to one and to many', async () => {
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target] })
+  onTestFinished(() => once.close())
+  const never = { expiresAt: 'tomorrow' as unknown as number }
+  const resolution = { kind: 'retry_accepting_duplicates', ...never } as const
+  const refused = { code: 'REQUEST_INVALID', message: expect.stringMatching(/^expiresAt is epoch milliseconds/) }
+  await expect(once.retry(1, never)).rejects.toMatchObject(refused)
+  await expect(once.retryWhere({ ids: [1] }, never)).rejects.toMatchObject(refused)
+  await expect(once.resolve(1, resolution)).rejects.toMatchObject(refused)
+  await expect(once.resolveWhere({ ids: [1] }, resolution)).rejects.toMatchObject(refused)
+})

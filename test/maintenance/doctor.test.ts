@@ -53,7 +53,7 @@ function factsOf(given: Given): DoctorFacts {
     oldestReady: null,
     oldestUnknown: null,
     orphans: 0,
-    blockedKeys: [],
+    stuckKeys: [],
     ...given.status,
   }
   const database: DatabaseFacts = {
@@ -118,7 +118,7 @@ const NOTHING_ELSE = {
   breaker: null,
   parked: 0,
   parkedUntil: null,
-  blocked: 0,
+  stuck: 0,
 }
 const paused = {
   states: { ready: 3 },

@@ -15,6 +15,7 @@ export interface Rule {
 }
 
 const SETTLEMENT = 'core/settlement.js'
+const TRANSITION = 'core/transition.js'
 const WINDOWS = 'core/windows.js'
 const RECONCILIATION = 'core/reconciliation.js'
 const QUEUE_SQL = 'store/sqlite/sql/queue.js'
@@ -411,9 +412,9 @@ export const RULES: readonly Rule[] = [
     what: 'where a target says so, a dead request keeps those behind it waiting',
     patches: [
       {
-        file: SETTLEMENT,
-        find: "attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: onDead === 'block'",
-        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false',
+        file: TRANSITION,
+        find: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace,',
+        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false,',
       },
     ],
     seed: 1479,
@@ -434,7 +435,7 @@ export const RULES: readonly Rule[] = [
     name: 'no-first-call-after-the-deadline',
     what: 'what was never called, or surely had no effect, is not called after its deadline',
     patches: [
-      { file: SETTLEMENT, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
+      { file: TRANSITION, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
       {
         file: QUEUE_SQL,
         find: 'FROM expiries WHERE expires_at <= ? ORDER',
@@ -464,7 +465,7 @@ export const RULES: readonly Rule[] = [
     name: 'no-recall-after-the-deadline',
     what: 'after settled misses, and its deadline, a request is not called anew',
     patches: [
-      { file: RECONCILIATION, find: 'if (isExpired(row, now))', replace: 'if (false)' },
+      { file: RECONCILIATION, find: 'if (isExpired(row.expiresAt, now))', replace: 'if (false)' },
       { file: 'store/sqlite/checks.js', find: 'leftMs(row.expiresAt, word.now)', replace: 'null' },
     ],
     seed: 325,
@@ -477,7 +478,7 @@ export const RULES: readonly Rule[] = [
         file: RECONCILIATION,
         find: 'return later(row, verdict, context.now)',
         replace:
-          'return isExpired(row, context.now) ? expired(row, verdict.evidence) : later(row, verdict, context.now)',
+          'return isExpired(row.expiresAt, context.now) ? expired(row, verdict.evidence, false) : later(row, verdict, context.now)',
       },
     ],
     seed: 125,

@@ -5,6 +5,7 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
+import { ALIKE } from '../support/alike.ts'
 import { createApi, type Kind } from './api-model.ts'
 import { type Chance, tempered, type Weights } from './chance.ts'
 import { watchDeadline, watchTurn, watchWrite } from './fences.ts'
@@ -222,12 +223,13 @@ export function createWorld(
       reconciliations: [],
       trackings: [],
       claim: {
+        ...ALIKE,
         slots: 0,
         targets: [],
         buckets: machine.config.buckets,
         prepare: () => ({ kind: 'dead', reason: 'never', note: '' }),
       },
-      check: { slots: 0, targets: [] },
+      check: { slots: 0, room: new Map() },
       policyOf: (target) => codeTargets[target]?.policy,
       random: () => chance.next(),
     })

@@ -32,7 +32,7 @@ test('a request that is moved keeps the place of its group', async () => {
 })
 
 test('those of a key that expire one after the other leave their group its place', async () => {
-  const world = await openWorld({ policies: { keyed: { ...KEYED, ordering: { onDead: 'continue' } } } })
+  const world = await openWorld({ policies: { keyed: { ...KEYED, onDead: 'continue' } } })
   for (let n = 0; n < 20; n++) await world.enqueue({ n }, { group: n % 2 === 0 ? 'a' : 'b' })
   for (let n = 1; n < 9; n++)
     await world.enqueue({ small: n }, { group: 'small', orderingKey: 'k', expiresAt: 1_000_500 + n * 1000 })

@@ -161,8 +161,6 @@ test('what is canceled, expired, dead before its call or moved leaves its group 
   const { calls, settled } = await world.turn({
     slots: 9,
     claim: {
-      slots: 9,
-      lookFrom: null,
       targets: [{ name: 'keyed', policy: KEYED }],
       prepare: ({ requestId }) =>
         requestId === 4

@@ -18,14 +18,14 @@ async function openShared(
     path?: string
     now?: number
     limits?: Partial<TargetPolicy['limits']>
-    rateLimit?: TargetPolicy['rateLimit']
+    rateLimit?: Partial<TargetPolicy['rateLimit']>
   } = {},
 ): Promise<Limited> {
-  const { path, now, limits = {}, rateLimit } = options
+  const { path, now, limits = {}, rateLimit = {} } = options
   const policy: TargetPolicy = {
     ...KEYED,
     limits: { concurrency: null, rate: null, bucket: 'account', ...limits },
-    ...(rateLimit !== undefined && { rateLimit }),
+    rateLimit: { ...KEYED.rateLimit, ...rateLimit },
   }
   const policies = { images: policy, videos: policy }
   const worker = { name: 'w', boot: `b${Math.random()}` }
@@ -46,7 +46,7 @@ async function openShared(
       call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: request.payload, account: null },
       targetVersion: 'v1',
     })
-    return world.turn({ ...input, claim: input.claim ?? { slots: input.slots ?? 0, targets, buckets, prepare } })
+    return world.turn({ ...input, claim: { targets, buckets, prepare, ...input.claim } })
   }
   return { ...world, turn, claim: async (slots, input = {}) => (await turn({ ...input, slots })).calls }
 }

@@ -3,10 +3,10 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
-import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, requireSeen, withExistingStore } from '../context.ts'
 import { actionLines, flagOf, nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
+import { headWords } from '../stuck-keys.ts'
 
 interface ListOptions {
   readonly state?: RequestState
@@ -14,7 +14,7 @@ interface ListOptions {
   readonly reason?: string
   readonly orderingKey?: string
   readonly group?: string
-  readonly blocked?: true
+  readonly stuck?: true
   readonly limit?: number
 }
 
@@ -27,7 +27,7 @@ export function addList(program: Command): void {
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
     .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
     .option('--group <name>', 'only those of this group that are owed', nonEmpty)
-    .option('--blocked', 'only those behind a request of their ordering key that is in doubt, held or dead')
+    .option('--stuck', 'only those behind a request of their ordering key that is in doubt, held or dead')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
     .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
     .action((filter: ListOptions, command: Command) =>
@@ -97,8 +97,8 @@ function row(view: RequestView, now: number, has: Readonly<Record<'doubt' | 'dea
   ]
 }
 
-function keyCells({ orderingKey, blockedBy }: RequestView) {
-  return [shorten(orderingKey, 40), blockedBy === null ? null : `${blockedBy.requestId}, ${headWords(blockedBy)}`]
+function keyCells({ orderingKey, behind }: RequestView) {
+  return [shorten(orderingKey, 40), behind === null ? null : `${behind.requestId}, ${headWords(behind)}`]
 }
 
 /** What was held for one reason is mostly judged alike: the reason is said once, and then the words for each, or for all. */

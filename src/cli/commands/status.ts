@@ -6,9 +6,9 @@ import type { StoreOrigin } from '../../store/origin.ts'
 import { type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
-import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, shorten, table } from '../print.ts'
+import { actionsOfHead, stuckKeyLines } from '../stuck-keys.ts'
 import { breakerLines, lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
@@ -29,7 +29,7 @@ export function addStatus(program: Command): void {
 }
 
 /** Of a target; `--json` has all. */
-const SHOWN_WAITS = 5
+const SHOWN_PRIORITIES = 5
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
@@ -43,13 +43,13 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
 
 function toJson(status: StoreStatus, { config, next }: Context): object {
   const { states, expired, oldestReady, oldestUnknown, orphans } = status
-  const { held, dead, unroutable, blocked } = attentionOf(status, targetNames(config), null)
-  const needs = { held, dead, expired, unroutable, orphans, blocked }
-  const blockedKeys = status.blockedKeys.map(({ head, ...key }) => {
+  const { held, dead, unroutable, stuck } = attentionOf(status, targetNames(config), null)
+  const needs = { held, dead, expired, unroutable, orphans, stuck }
+  const stuckKeys = status.stuckKeys.map(({ head, ...key }) => {
     const { requestId, state, reason } = head
     return { ...key, head: { requestId, state, reason }, next: actionsOfHead(head).map(({ words }) => next(words)) }
   })
-  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, blockedKeys }
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, stuckKeys }
 }
 
 function printStatus(status: StoreStatus, { config, next }: Context): void {
@@ -73,7 +73,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
-  print(...blockedKeyLines(status, next))
+  print(...stuckKeyLines(status, next))
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 
@@ -81,7 +81,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
 function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
   const oldestOfEach = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
     // The highest, and the lowest, which are the ones that starve.
-    const shown = all.length <= SHOWN_WAITS ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_WAITS)]
+    const shown = all.length <= SHOWN_PRIORITIES ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_PRIORITIES)]
     return all.length < 2 ? [] : shown.map(({ priority, since }) => [name, priority, relative(since, now)])
   })
   const oldest = `oldest ready: due ${relative(oldestReady, now)}`

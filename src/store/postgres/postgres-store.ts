@@ -1,11 +1,11 @@
 // The Store on PostgreSQL. A transaction loads and locks the rows that it is about, in one round trip; the rules that run on a SQLite
 // file run on them in memory; what they changed is written back in another. Leases, due times and limits go by the server's clock.
 import { hasCode, OnceishError } from '../../core/errors.ts'
-import { breakerOf, NO_POLICY } from '../../core/policy.ts'
+import { NO_POLICY } from '../../core/policy.ts'
 import { AGED_FROM } from '../../core/ranking.ts'
 import { type AttemptResult, tracked } from '../../core/settlement.ts'
 import { refuseForeign, type StoreOrigin } from '../origin.ts'
-import { earliest } from '../sqlite/checks.ts'
+import { earliest } from '../sqlite/due.ts'
 import { enqueueAll, isRefusalRollback } from '../sqlite/enqueue.ts'
 import { cancel, reprioritize, resolve, retry, sayToEach } from '../sqlite/operator.ts'
 import { adoptOrphan, dismissOrphan } from '../sqlite/orphans.ts'
@@ -283,13 +283,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     watchCommits: watch.commits,
     onCommit: watch.onCommit,
     onWork: watch.onWork,
-    rank: async (words, now, actor) => {
-      const made = await change(
-        { commit: 'rank', text: `SELECT * FROM ${s}.rows_of_targets(false)`, values: [] },
-        (sql) => setRankings(sql, words, now, actor),
-      )
-      return made
-    },
+    rank: (words, now, actor) =>
+      change({ commit: 'rank', text: `SELECT * FROM ${s}.rows_of_targets(false)`, values: [] }, (sql) =>
+        setRankings(sql, words, { now, actor }),
+      ),
     get: async (requestId) => {
       checkOpen()
       return db.read(async (tx) => {
@@ -404,7 +401,7 @@ function argumentsOf(s: string, input: TurnInput, isTimeGiven: boolean): string 
     from: claim.lookFrom ?? '',
     limited: limited.map(({ name }) => name),
     checks: check.slots > 0 ? check.slots + PASSED_OVER_A_TURN : 0,
-    checked: check.targets,
+    checked: claim.targets.map(({ name }) => name),
   })
 }
 
@@ -456,7 +453,7 @@ function plainOf(input: TurnInput, { requestId, attempt, nonce, outcome, endedAt
   const policy = input.policyOf(target) ?? NO_POLICY
   if (outcome.kind !== 'accepted' || typeof outcome.taskId !== 'string' || attempt !== 1) return []
   // Its payload is kept, or its end is counted.
-  if (policy.keepPayloadMs !== null || (breakerOf(policy)?.rate ?? null) !== null) return []
+  if (policy.keepPayloadMs !== null || (policy.breaker?.rate ?? null) !== null) return []
   if (input.results.filter((other) => other.requestId === requestId).length > 1) return []
   const next_check_at = tracked(policy, input.now()).nextCheckAt ?? null
   const evidence = JSON.stringify(brief(outcome.evidence))

@@ -2,7 +2,7 @@
 import type { RequestState } from '../../core/task-state.ts'
 import { type BreakerRow, toBreaker } from '../sqlite/breakers.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from '../sqlite/pauses.ts'
-import { type BlockedKey, type RequestView, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
+import { type RequestView, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import type { Transaction } from './connection.ts'
 
 const SHOWN_KEYS = 10
@@ -73,7 +73,7 @@ async function statusOf(s: string, tx: Transaction, viewsOf: ViewsOf): Promise<S
     oldestReady,
     oldestUnknown: sums?.unknown ?? null,
     orphans: sums?.orphans ?? 0,
-    blockedKeys: await longestBlocked(s, tx, viewsOf, of),
+    stuckKeys: await longestStuck(s, tx, viewsOf, of),
   }
 }
 
@@ -110,12 +110,12 @@ async function noteStops(s: string, tx: Transaction, of: (name: string) => Count
   }
 }
 
-async function longestBlocked(
+async function longestStuck(
   s: string,
   tx: Transaction,
   viewsOf: ViewsOf,
   of: (name: string) => Counted,
-): Promise<BlockedKey[]> {
+): Promise<StuckKey[]> {
   const stuck = `${s}.ordering_heads h JOIN ${s}.task_state t USING (request_id)
       JOIN LATERAL (SELECT COUNT(*) AS followers FROM ${s}.ordering_followers f
         WHERE f.target = h.target AND f.ordering_key = h.ordering_key) n ON n.followers > 0
@@ -123,7 +123,7 @@ async function longestBlocked(
   for (const { target, rows } of await tx.query<{ target: string; rows: number }>(
     `SELECT h.target, SUM(n.followers)::bigint AS rows FROM ${stuck} GROUP BY h.target`,
   ))
-    of(target).blocked = rows
+    of(target).stuck = rows
   const keys = await tx.query<{
     target: string
     ordering_key: string

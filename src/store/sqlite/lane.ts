@@ -8,8 +8,8 @@ import type { Turn } from './turn-context.ts'
 export interface Lane {
   readonly target: string
   readonly isPaused: boolean
-  /** Null: nobody keeps account, and the order of the heads alone decides. */
-  readonly standing: Standing | null
+  /** Of its target, as the turn began. */
+  readonly standing: Standing
   taken: number
   /** Every one of them must let a call begin; lanes that share a bucket share its permits. */
   readonly permits: readonly Permits[]
@@ -26,7 +26,7 @@ export function openLane({ name }: ClaimTarget, facts: Pick<Lane, 'isPaused' | '
 }
 
 export function isOpen({ isPaused, standing, taken: begun, permits }: Lane): boolean {
-  if (isPaused || (standing !== null && begun >= standing.room)) return false
+  if (isPaused || begun >= standing.room) return false
   for (const { taken, open } of permits) if (taken >= open) return false
   return true
 }
@@ -60,7 +60,7 @@ export function goesFirst(lane: Lane, other: Lane): boolean {
   const moreRoom = roomOf(lane) - roomOf(other)
   if (moreRoom !== 0) return moreRoom > 0
   if (lane.order !== other.order) return lane.order < other.order
-  const waitedLess = (lane.standing?.lastTaken ?? 0) - (other.standing?.lastTaken ?? 0)
+  const waitedLess = lane.standing.lastTaken - other.standing.lastTaken
   if (waitedLess !== 0) return waitedLess < 0
   const [a, b] = [lane.head as Head, other.head as Head]
   return a.due_at !== b.due_at ? a.due_at < b.due_at : a.request_id < b.request_id
@@ -79,5 +79,5 @@ export function openingOf({ isPaused, rotation, permits }: Lane): number | null 
 }
 
 function roomOf({ standing, taken }: Lane): number {
-  return standing === null ? 0 : standing.room - taken
+  return standing.room - taken
 }

@@ -43,7 +43,7 @@ export function openLanes(turn: Turn): Lanes {
     const { name } = target
     const known = lanes.get(name)
     if (known !== undefined) return known
-    const standing = input.claim.standingOf?.(name) ?? null
+    const standing = input.claim.standingOf(name)
     const lane = openLane(target, { isPaused: paused.has(name), standing, permits: permits(target) })
     lanes.set(name, lane)
     return lane

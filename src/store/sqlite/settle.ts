@@ -1,15 +1,8 @@
 // Writes what one answer proved. The plain happy path is two statements; whatever else is true of the row goes the long way.
-import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY } from '../../core/policy.ts'
-import {
-  type AttemptResult,
-  decideSettlement,
-  RELEASED,
-  taskOfPurged,
-  tracked,
-  transition,
-} from '../../core/settlement.ts'
+import { type AttemptResult, decideSettlement, taskOfPurged, tracked } from '../../core/settlement.ts'
+import { RELEASED, transition } from '../../core/transition.ts'
 import type { SettledRow } from '../turn.ts'
 import { noteToldWait, returnPermits } from './told-waits.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
@@ -40,7 +33,6 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
     return settledRow(result, row.state, decision.why, false)
   }
   const next = applyTransition(sql, row, decision, word)
-  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
   // Told once: an answer that comes again would close a target that has been opened since.
   noteToldWait(turn, result, policy)
   if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, result, policy)

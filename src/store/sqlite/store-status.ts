@@ -1,6 +1,6 @@
 // The whole store in numbers. What grows with it is counted a slice of ids at a time.
 import type { RequestState } from '../../core/task-state.ts'
-import { type BlockedKey, type GroupsStatus, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
+import { type GroupsStatus, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import { readBreakers } from './breakers.ts'
 import { oldestOf, oldestWaits } from './oldest-ready.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from './pauses.ts'
@@ -38,7 +38,7 @@ export function storeStatus(sql: Statements): StoreStatus {
     oldestReady: oldestOf(waits),
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
-    blockedKeys: longestBlocked(sql),
+    stuckKeys: longestStuck(sql),
   }
 }
 
@@ -78,7 +78,7 @@ function countQueued(sql: Statements, { add, of }: Counts): void {
     for (const { target, rows } of ready.all() as TargetRows[]) add(target, 'ready', rows)
   for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
     for (const { target, rows } of scheduled.all() as TargetRows[]) add(target, 'scheduled', rows)
-  for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
+  for (const { target, rows } of sql.countStuck.all() as TargetRows[]) of(target).stuck = rows
 }
 
 function noteGroups(sql: Statements, { of }: Counts): void {
@@ -120,8 +120,8 @@ function countExpired(sql: Statements, { of }: Counts): number {
   return found.reduce((sum, { rows }) => sum + rows, 0)
 }
 
-function longestBlocked(sql: Statements): BlockedKey[] {
-  const rows = sql.longestBlocked.all(SHOWN_KEYS) as {
+function longestStuck(sql: Statements): StuckKey[] {
+  const rows = sql.longestStuck.all(SHOWN_KEYS) as {
     target: string
     ordering_key: string
     request_id: number

@@ -1,28 +1,26 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
+import type { Dedupe } from '../../core/policy.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
-import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
+import type { EventDraft, Orphan, Transition } from '../../core/transition.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
+import { noteEvent, type Word } from './events.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
+import { pauseTarget } from './pauses.ts'
 import { enterQueue, leaveQueue, leaveRotation, type Queued } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
-
-export interface Word {
-  readonly now: number
-  readonly actor: string
-}
 
 export function readTaskState(sql: Statements, requestId: number): TaskState | null {
   const row = sql.taskState.get(requestId) as TaskStateRow | undefined
   return row === undefined ? null : toTaskState(row)
 }
 
-/** @returns the row as written, or null where it is not as it was read (somebody else was first). */
-export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState | null {
+/** @returns the row as written. It was read in this transaction, so nobody else can have been first. */
+export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState {
   const { to } = transition
   invariant(
     to === row.state || isAllowed(row.state, to),
@@ -36,7 +34,8 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   const isOver = to === 'submitted' || (to === 'canceled' && next.taskId !== null)
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
-  if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
+  const { changes } = sql.saveIfVersion.run({ ...fromTaskState(next), ...seen })
+  invariant(changes === 1, `request ${row.requestId} changed inside a transaction`)
   const queued = row.state === 'queued' ? unqueue(sql, row) : null
   // Of a request that was called meanwhile, the row's is of that call.
   if (transition.patch.priority !== undefined) sql.setPriority.run(next.priority, row.requestId)
@@ -83,7 +82,7 @@ export interface RequestRow {
   priority: number
   due_at: number
   generation: number
-  dedupe: 'always' | 'live' | 'none'
+  dedupe: Dedupe
   created_at: number
   payload: string
   expires_at: number | null
@@ -171,11 +170,6 @@ function raiseGeneration(sql: Statements, row: TaskState): number {
   return raised
 }
 
-export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
-  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
-  sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
-}
-
 export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
   const evidence = orphan.evidence === null ? null : JSON.stringify(orphan.evidence)
   const isNew =
@@ -213,26 +207,4 @@ export function askedSoFar({
   reason,
 }: Pick<TaskState, 'backoffStep' | 'updatedAt' | 'reason'>): Asked {
   return { round: backoffStep, lastAt: updatedAt, reason }
-}
-
-export function noteEvent(
-  sql: Statements,
-  row: TaskState,
-  to: TaskState['state'],
-  event: EventDraft,
-  word: Word,
-): void {
-  const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
-  sql.insertEvent.run(
-    row.requestId,
-    row.target,
-    word.now,
-    event.kind,
-    row.state,
-    to,
-    row.attempt,
-    word.actor,
-    event.reason,
-    detail,
-  )
 }
