@@ -334,6 +334,7 @@ export type Saying =
   | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
   | ({ readonly word: 'retry' } & NewDeadline)
   | { readonly word: 'reprioritize'; readonly priority: number }
+  | { readonly word: 'cancel' }
 
 /** What a store says of itself. */
 export interface StoreFacts {

@@ -54,6 +54,7 @@ export function sayToEach(
     const said = { ...word, ifVersion: version, dryRun }
     if (saying.word === 'retry') return retry(sql, requestId, said, { ...saying, policyOf })
     if (saying.word === 'reprioritize') return reprioritize(sql, requestId, saying.priority, said)
+    if (saying.word === 'cancel') return cancel(sql, requestId, said)
     return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
   })
 }
@@ -213,7 +214,7 @@ function resolveToQueue(
 /** Nobody answered; a person said so. */
 const BY_WORD: Evidence = { phase: 'unanswered', rule: 'resolve' }
 
-export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
+export function cancel(sql: Statements, requestId: number, word: Said): OperatorResult {
   return change(sql, requestId, word, (row) => {
     if (row.state === 'canceled') return 'unchanged'
     if (isInDoubt(row.state)) return requestCancel(row, word)
