@@ -1,4 +1,5 @@
 // What in the store waits for a person, and the command to run next for each.
+import { credentialsCure, isOfCredentials } from '../core/reasons.ts'
 import type { StoreStatus } from '../store/views.ts'
 import { blockedWords } from './blocked-keys.ts'
 import { quoted } from './context.ts'
@@ -73,7 +74,11 @@ export function attentionLines(attention: Attention, status: StoreStatus, next: 
   if (dead > 0) rows.push([`${dead} dead: retry, or leave as they are`, next('list --state dead')])
   if (blocked > 0) rows.push([blockedWords(blocked), next('list --blocked')])
   for (const name of stoppedTargets) rows.push([stopLine(name, status), next(`resume ${quoted(name)}`)])
-  for (const name of pausedTargets) rows.push([pauseLine(name, status), next(`resume ${quoted(name)}`)])
+  for (const name of pausedTargets) {
+    const resume = next(`resume ${quoted(name)}`)
+    const isRefused = isOfCredentials(status.targets[name]?.pauseReason ?? null)
+    rows.push([pauseLine(name, status), isRefused ? credentialsCure(resume) : resume])
+  }
   if (orphans > 0) rows.push([`${plural(orphans, 'orphan')}: tasks beyond those of their requests`, next('orphans')])
   if (unroutable > 0) {
     rows.push([

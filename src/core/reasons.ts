@@ -81,6 +81,16 @@ const SENTENCES: Readonly<Record<string, string>> = {
   task_of_an_ended_request: 'the API made a task for a request that had ended without one',
 }
 
+/** Of a target that paused itself: its API refused the credentials. A person's pause names what they gave as its reason. */
+export function isOfCredentials(pauseReason: string | null): boolean {
+  return pauseReason?.startsWith('blocked: ') ?? false
+}
+
+/** In this order: a worker reads its environment when it starts, so that one with the old key would pause the target again. */
+export function credentialsCure(resume: string): string {
+  return `mend the key, restart every worker, then ${resume}`
+}
+
 export function sayReason(reason: string): string {
   return SENTENCES[reason] ?? reason
 }

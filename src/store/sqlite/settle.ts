@@ -12,7 +12,7 @@ import {
 } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
 import { noteToldWait, returnPermits } from './told-waits.ts'
-import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
+import { applyTransition, deleteRequest, noteOrphan, pauseTarget, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
 
 /** Gives each settlement a savepoint of its own; without, a turn is a third faster. */
@@ -41,6 +41,9 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
   }
   const next = applyTransition(sql, row, decision, word)
   invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
+  const { pauseTarget: why } = decision
+  if (why !== null && pauseTarget(sql, row.target, why, word))
+    turn.stops.push({ target: row.target, kind: 'paused', why, until: null })
   // Told once: an answer that comes again would close a target that has been opened since.
   noteToldWait(turn, result, policy)
   if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, result, policy)

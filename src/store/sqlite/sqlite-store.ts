@@ -272,7 +272,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     adoptOrphan: (orphanId, word, policyOf) => change('orphan', () => adoptOrphan(sql, orphanId, word, policyOf)),
     dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
     cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
-    pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
+    pause: (target, reason, actor, now) => change('pause', () => void pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) =>
       change('resume', () => {
         const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes

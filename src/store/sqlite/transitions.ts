@@ -50,7 +50,6 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
     leaveLineIfOrdered(sql, row.requestId, word.now)
   // Not before whoever has the turn next stands in its place.
   if (queued !== null) leaveRotation(sql, queued)
-  if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
   if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
@@ -171,9 +170,11 @@ function raiseGeneration(sql: Statements, row: TaskState): number {
   return raised
 }
 
-export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
-  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
+/** @returns false where it was paused already. */
+export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): boolean {
+  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return false
   sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
+  return true
 }
 
 export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
