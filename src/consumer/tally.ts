@@ -3,6 +3,7 @@ import type { Log } from '../core/log.ts'
 import { credentialsCure, sayReason } from '../core/reasons.ts'
 import type { SettledRow, StopNews, TurnResult } from '../store/turn.ts'
 import type { Counting } from './counters.ts'
+import type { ToldAgain } from './told-again.ts'
 
 /** What one worker has done since its start; all are counts. */
 export interface WorkerReport {
@@ -30,7 +31,7 @@ const STATE_WORDS: Readonly<Partial<Record<SettledRow['state'], string>>> = {
   unknown: 'in doubt',
 }
 
-export function createTally(log: Log, counters: Counting): Tally {
+export function createTally(log: Log, counters: Counting, toldAgain: ToldAgain): Tally {
   const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
   const countEnd = (state: string) => {
     counts.settled[state] = (counts.settled[state] ?? 0) + 1
@@ -81,6 +82,12 @@ export function createTally(log: Log, counters: Counting): Tally {
       paused: `${target} is paused (${why}): the API refused the credentials; ${credentialsCure(`"onceish resume ${target}"`)}`,
     }
     log.warn({ target, kind, until }, says[kind])
+    const again = kind === 'told_to_wait' ? toldAgain.hear(target) : null
+    if (again === null) return
+    log.warn(
+      { target, ...again },
+      `${target} was told to wait ${again.times} times within ${Math.ceil(again.withinMs / 1000)} s, and each time calls begin again slowly: set its rate to about 80 % of what the API allows`,
+    )
   }
 
   function noteReconciled(row: SettledRow): void {

@@ -55,3 +55,18 @@ test('a breaker that opens names its cure, and that it closed is told too', asyn
     'job answers again: calls begin slowly',
   ])
 })
+
+test('told waits are told, and of a target with a rate that meets them again and again what helps, once in a while', async () => {
+  const told = answer(429, { 'retry-after': '1' })
+  const limits = { rate: '10/s' }
+  const rateLimit = { rampMs: '1s' }
+  const lines = await linesOf([told, told, told, told], { limits, rateLimit } as unknown as Target)
+  expect(
+    lines.filter((line) => /^job told to wait \(retry-after: 1\): nobody calls it before /.test(line)),
+  ).toHaveLength(4)
+  expect(
+    lines.filter((line) => /^job was told to wait 3 times within \d+ s.*about 80 % of what/.test(line)),
+  ).toHaveLength(1)
+  // Without a rate there is nothing to lower.
+  expect((await linesOf([told, told, told, told], { rateLimit } as unknown as Target)).join()).not.toContain('80 %')
+})
