@@ -44,6 +44,9 @@ targets:
       # Secrets come from the environment and are never stored:
       # headers: { authorization: "{% 'Bearer ' & $env.EXAMPLE_API_KEY %}" }
       timeoutMs: 30000 # the whole call
+    # Whose account the credentials are of. Without it another key counts as another account, and what the old one left in doubt is
+    # held; so set it before a key is rotated, best from the start:
+    # account: example-prod
     idempotency:
       header: Idempotency-Key
       rememberedFor: 24h # as the API documents it; leave it out where nobody knows

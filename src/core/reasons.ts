@@ -37,7 +37,8 @@ const SENTENCES: Readonly<Record<string, string>> = {
   lookup_memory_over: 'the lookup shows nothing, and the API may have forgotten the task by now',
   several_tasks: 'more than one task was found',
   found_other_generation: 'a task was found that an earlier request of the same hash may have made',
-  account_changed: 'the config names another account or origin than the one that was called',
+  account_changed:
+    'the config names another account or origin than the one that was called; for a key that is rotated, `account` of the target, set before, says that it is the same account',
   executed_without_id: 'an answer showed that it happened, without a task id',
   rejected_in_doubt: 'the last call was refused, an earlier one may have had an effect',
   exists_not_ours: 'something of this name exists at the API, and it is not ours',
