@@ -31,6 +31,9 @@ test('an API that refuses connections opens the breaker: a drain ends, status an
   expect(stdout).toMatch(/^renders .*breaker open$/m)
   expect(stdout).toMatch(/^renders: breaker open \(.* failed\) by not_executed: ECONNREFUSED.*; next probe /m)
   expect((await cli(['targets'])).stdout).toMatch(/state +breaker open \(.*; next probe /m)
+  // It needs nobody.
+  expect(stdout).toMatch(/^goes on by itself +sooner\nrenders fails /m)
+  expect(stdout).not.toContain('needs a person')
   const [shown] = linesOf((await cli(['targets', '--json'])).stdout)
   expect(shown).toMatchObject({ breaker: targets['renders']?.breaker })
   expect((await cli(['resume', 'renders'])).code).toBe(0)

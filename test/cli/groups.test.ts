@@ -29,7 +29,9 @@ async function filled(): Promise<Workspace> {
 
 test('a drain calls them in turns, and status tells who waits', async () => {
   const { cli, json } = await filled()
-  expect((await cli(['status'])).stdout).toMatch(/^target +groups +most ready\nmessages +2 +flood 6, small 2$/m)
+  expect((await cli(['status'])).stdout).toMatch(
+    /^target +groups +most ready +waits longest\nmessages +2 +flood 6, small 2 +flood, due /m,
+  )
   expect(await json(['status'])).toMatchObject({ targets: { messages: { groups: { ready: 2 } } } })
   const { stdout } = await cli(['work', '--drain', '--json'])
   expect(JSON.parse(stdout)).toMatchObject({ states: { submitted: 9 } })

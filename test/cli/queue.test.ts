@@ -66,7 +66,7 @@ describe('status', () => {
     const told = {
       expired: 0,
       oldestReady: [],
-      groups: { ready: 0, longest: [] },
+      groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
       waits: [],
       breaker: null,
       parked: 0,

@@ -113,7 +113,7 @@ const earlier = (change: object) => ({ ...present().definition, ...change })
 const NOTHING_ELSE = {
   expired: 0,
   oldestReady: [],
-  groups: { ready: 0, longest: [] },
+  groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
   waits: [],
   breaker: null,
   parked: 0,
