@@ -5,7 +5,7 @@ export const CONFIG_TEMPLATE = `# onceish: which APIs are called, and how carefu
 store: ./onceish.db # relative to this file; made at the first use
 
 worker:
-  concurrency: 64 # calls at a time, all targets together
+  concurrency: 64 # calls at a time to each target, and to all together but for slow ones (over 250 ms; at most four times as many)
   leaseMs: 60000 # a worker that dies keeps its requests at most this long; at least 500 ms longer than any call
   graceMs: 25000 # how long a stopping worker waits for its calls
 

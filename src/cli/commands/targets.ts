@@ -133,7 +133,7 @@ function limitsOf({ limits: { concurrency, rate, bucket } }: Described): string 
 function stateOf({ target, paused, pausedAt, pausedBy, pauseReason, waits, breaker }: Described): string {
   const now = Date.now()
   if (!paused && breaker !== null) return breakerWords(breaker, now)
-  if (!paused) return waits.length === 0 ? 'open' : waits.map((wait) => waitWords(wait, now)).join('; ')
+  if (!paused) return waits.length === 0 ? 'in service' : waits.map((wait) => waitWords(wait, now)).join('; ')
   const cure = isOfCredentials(pauseReason) ? `; ${credentialsCure(`"onceish resume ${target}"`)}` : ''
   return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, now)}${pauseReason === null ? '' : `: ${pauseReason}`}${cure}`
 }

@@ -164,7 +164,8 @@ function resolveDoubt(
     return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
   }
   if (resolution.kind === 'abandon') {
-    const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
+    // A task that is known is no longer its own: whoever deals with it at the API finds it among the orphans.
+    const patch = { ...RELEASED, taskId: null, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
     return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
   }
   return resolveToQueue(row, resolution, word, { policy, force: options.force, event })

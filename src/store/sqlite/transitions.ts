@@ -52,7 +52,9 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (queued !== null) leaveRotation(sql, queued)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
-  if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
+  // Of a request that was given up its own task is one that it ended without.
+  if (transition.orphan !== null)
+    noteOrphan(sql, to === 'dead' ? { ...row, taskId: null } : row, transition.orphan, word)
   if (event !== null) noteEvent(sql, row, to, event, word)
   return next
 }
