@@ -81,7 +81,8 @@ export function createTally(log: Log, counters: Counting, toldAgain: ToldAgain):
       told_to_wait: `${target} told to wait (${why}): nobody calls it before ${at}`,
       paused: `${target} is paused (${why}): the API refused the credentials; ${credentialsCure(`"onceish resume ${target}"`)}`,
     }
-    log.warn({ target, kind, until }, says[kind])
+    const isQuiet = kind === 'told_to_wait' && !toldAgain.isNews(target)
+    log[isQuiet ? 'info' : 'warn']({ target, kind, until }, says[kind])
     const again = kind === 'told_to_wait' ? toldAgain.hear(target) : null
     if (again === null) return
     log.warn(
