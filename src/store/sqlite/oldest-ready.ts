@@ -48,8 +48,7 @@ function waitsOf(sql: Statements, target: string): OldestWaits {
       ofGroups = { group, since }
   }
   // With groups each of them has a head of each priority: there can be as many as requests, which are counted anyway.
-  for (const head of sql.groupedHeads.all({ target }) as GroupedHead[])
-    note(-head.rank, head.due_at, head.group_key)
+  for (const head of sql.groupedHeads.all({ target }) as GroupedHead[]) note(-head.rank, head.due_at, head.group_key)
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
     const head = sql.nextPlainHead.get(target, '', after) as PlainHead | undefined
     if (head === undefined) break
