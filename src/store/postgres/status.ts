@@ -89,7 +89,7 @@ async function noteOldestGroups(s: string, tx: Transaction, of: (name: string) =
   }>(
     `SELECT DISTINCT ON (q.target) q.target, q.group_key, q.due_at AS since, EXISTS (SELECT 1 FROM ${s}.ordering_followers f
        WHERE f.target = q.target AND f.due_at <= GREATEST(f.since_at, (SELECT high_water_at FROM ${s}.store))) AS behind
-     FROM ${s}.ready q ORDER BY q.target, q.due_at, q.group_key = ''`,
+     FROM ${s}.ready q ORDER BY q.target, q.due_at, q.group_key = '', q.group_key`,
   )) {
     const { groups } = of(target)
     if (groups.ready === 0) continue
