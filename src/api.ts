@@ -210,6 +210,11 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   dismissOrphan(orphanId: number, options?: Omit<WordOptions, 'ifVersion'>): Promise<OrphanResult>
   /** Ends a queued request; one in doubt is looked up first, and its task is canceled where the target says how. */
   cancel(requestId: number, options?: WordOptions): Promise<OperatorResult>
+  /**
+   * The same for many, as `resolveWhere` takes them: those of `ids`, or every ready and scheduled request that fits (`state`: every dead,
+   * held or unknown one). @throws OnceishError USAGE
+   */
+  cancelWhere(filter: EachFilter, options?: EachOptions): Promise<SaidReport>
   /** No worker calls the target until `resume`; lookups go on. */
   pause(target: string, reason?: string): Promise<void>
   /**

@@ -230,6 +230,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     adoptOrphan: (orphanId, said) => store.adoptOrphan(orphanId, word(said), policyOf),
     dismissOrphan: (orphanId, said) => store.dismissOrphan(orphanId, word(said)),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
+    cancelWhere: async (filter, said = {}) => sayToMany(filter, { word: 'cancel' }, said),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),
     purge: (what) => purge({ store, now: now(), actor, keepPayloadMs: keptFor(registry.targets) }, what),

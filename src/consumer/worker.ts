@@ -26,6 +26,7 @@ import { createRunningCalls } from './running-calls.ts'
 import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
+import { createToldAgain } from './told-again.ts'
 import { createTrouble } from './trouble.ts'
 import { createWake } from './wake.ts'
 
@@ -113,7 +114,8 @@ function createLoop(options: WorkerOptions) {
   const counters = createCounters()
   const slots = createSlots(clock, concurrency)
   const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
-  const tally = createTally(log, counters)
+  const toldAgain = createToldAgain({ clock, targets: claimTargets, buckets: options.buckets })
+  const tally = createTally(log, counters, toldAgain)
   const ranking = createRankingNews({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })

@@ -4,7 +4,7 @@ import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { isRefused, type NewRequest, type Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
+import { type EnqueueRequest, REQUEST_FIELDS, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
 /** Why one line was refused. */
@@ -40,21 +40,9 @@ export interface EnqueueLinesOptions extends LinesOptions {
 }
 
 const MAX_REPORTED_ERRORS = 1000
-const FIELDS = [
-  'target',
-  'payload',
-  'priority',
-  'logicalHash',
-  'runAt',
-  'delay',
-  'expiresAt',
-  'orderingKey',
-  'group',
-  'dedupe',
-] as const
 
 /** The fields of a line, for people. */
-export const LINE_SHAPE = `{${FIELDS.map((name) => (name === 'payload' ? '"payload"' : `"${name}"?`)).join(', ')}}`
+export const LINE_SHAPE = `{${REQUEST_FIELDS.map((name) => (name === 'payload' ? '"payload"' : `"${name}"?`)).join(', ')}}`
 
 /**
  * `stop`: the transactions before the bad line's stay; the line's own is not written; re-running the file is safe.
@@ -151,8 +139,8 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
 /** What the fields hold is checked with everything else about a request (`toNewRequest`). */
 function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string | undefined): EnqueueRequest {
   for (const name of Object.keys(value)) {
-    if (!(FIELDS as readonly string[]).includes(name)) {
-      throw new OnceishError('LINE_INVALID', `it has an unknown field "${name}"${didYouMean(name, FIELDS)}`)
+    if (!(REQUEST_FIELDS as readonly string[]).includes(name)) {
+      throw new OnceishError('LINE_INVALID', `it has an unknown field "${name}"${didYouMean(name, REQUEST_FIELDS)}`)
     }
   }
   if (!('payload' in value)) throw new OnceishError('LINE_INVALID', 'it has no "payload"')

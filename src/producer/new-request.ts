@@ -45,6 +45,20 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
   readonly dedupe?: Dedupe | undefined
 }
 
+/** What a request says, in code and in a line of NDJSON. */
+export const REQUEST_FIELDS = [
+  'target',
+  'payload',
+  'priority',
+  'logicalHash',
+  'runAt',
+  'delay',
+  'expiresAt',
+  'orderingKey',
+  'group',
+  'dedupe',
+] as const satisfies readonly (keyof EnqueueRequest)[]
+
 /** Epoch ms, a Date, or ISO 8601 text with a zone. */
 export type GivenInstant = number | Date | string
 
@@ -67,6 +81,7 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
   if (typeof request !== 'object' || request === null) {
     throw new OnceishError('REQUEST_INVALID', `a request is { target, payload, ... }, not ${request}`)
   }
+  refuseUnknownFields(request)
   const schema = rules.schemaOf(request.target)
   if (schema === undefined) return checkedRequest(request, request.payload, rules)
   const payload = checkPayload(schema, request.payload, request.target)
@@ -74,6 +89,15 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
   return payload instanceof Promise
     ? lateRequest({ ...request }, payload, rules)
     : checkedRequest(request, payload, rules)
+}
+
+/** A field that is misspelled would be a wish that nobody hears: a deadline, an order, a group. */
+function refuseUnknownFields(request: EnqueueRequest): void {
+  for (const name of Object.keys(request)) {
+    if ((REQUEST_FIELDS as readonly string[]).includes(name)) continue
+    const said = `a request has no field ${JSON.stringify(name)}${didYouMean(name, REQUEST_FIELDS)}`
+    throw new OnceishError('REQUEST_INVALID', `${said} (known: ${REQUEST_FIELDS.join(', ')})`)
+  }
 }
 
 async function lateRequest(request: EnqueueRequest, late: Promise<unknown>, rules: RequestRules): Promise<NewRequest> {

@@ -14,7 +14,10 @@ export interface EachFilter {
   /** As `RequestView.reason` has it. */
   readonly reason?: string
   readonly group?: string
-  /** For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both). */
+  /**
+   * For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both); for
+   * `cancelWhere` these (both), `dead`, `held` or `unknown`.
+   */
   readonly state?: RequestState
 }
 
@@ -66,12 +69,20 @@ function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): vo
   const { state } = filter
   if (saying.word === 'reprioritize' && state !== undefined && !isQueued(state))
     throw new OnceishError('USAGE', `${state} requests are in no queue: state is ready or scheduled`)
+  if (saying.word === 'cancel' && !isQueued(state) && ![...ENDS_BY_CANCEL, undefined].includes(state))
+    throw new OnceishError(
+      'USAGE',
+      `${state} requests are canceled by their ids, if at all: state is ready, scheduled, dead, held or unknown`,
+    )
   if (saying.word !== 'resolve') return
   if (saying.resolution.kind === 'task_id' && !isOne)
     throw new OnceishError('USAGE', 'a task is that of one request: give one id')
   if (!['held', 'unknown', undefined].includes(state))
     throw new OnceishError('USAGE', `${state} requests are not in doubt: state is held or unknown`)
 }
+
+/** What else can be canceled by a filter, where it is asked for by name: nobody gives up doubt by the way. */
+const ENDS_BY_CANCEL: readonly (RequestState | undefined)[] = ['dead', 'held', 'unknown']
 
 type Meant = SeenRequest & { readonly from: RequestState }
 
@@ -111,8 +122,9 @@ async function readMeant(
     ...(group !== undefined && { group }),
   }
   const { word } = options.saying
+  const isOfQueue = word === 'reprioritize' || (word === 'cancel' && !ENDS_BY_CANCEL.includes(state))
   const read = (afterId: number) =>
-    word === 'reprioritize'
+    isOfQueue
       ? store.queued({ ...fits, ...(isQueued(state) && { state }) }, afterId, READ_PAGE)
       : store.list({ ...fits, state: state ?? (word === 'retry' ? 'dead' : 'held'), limit: READ_PAGE, afterId })
   const meant: Meant[] = []

@@ -125,10 +125,10 @@ export interface SettledRow {
 /** What this turn's answers did to the calls of a target, or of all that share its bucket. */
 export interface StopNews {
   readonly target: string
-  readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait'
-  /** The failure that opened the breaker, or the header that told. */
+  readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait' | 'paused'
+  /** The failure that opened the breaker, the header that told, or how the credentials were refused. */
   readonly why: string
-  /** Until when nobody calls; null: calls begin again. */
+  /** Epoch ms, until when nobody calls; null: calls begin again, or of a pause: a person ends it. */
   readonly until: number | null
 }
 

@@ -231,6 +231,10 @@ export interface GroupsStatus {
   readonly ready: number
   /** Those that have most, the first of them: some three. */
   readonly longest: readonly { readonly group: string; readonly ready: number }[]
+  /** `longest` counts of each ordering key the first alone, and others stand behind. */
+  readonly headsOnly: boolean
+  /** Whose ready request has been due for longest, and since when (epoch ms); the group is null for those without one. */
+  readonly oldest: { readonly group: string | null; readonly since: number } | null
 }
 
 /** Of the ready requests of one priority. */
@@ -249,7 +253,7 @@ export const UNSEEN_TARGET: TargetStatus = {
   pauseReason: null,
   expired: 0,
   oldestReady: [],
-  groups: { ready: 0, longest: [] },
+  groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
   waits: [],
   breaker: null,
   parked: 0,
@@ -328,6 +332,7 @@ export type Saying =
   | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
   | ({ readonly word: 'retry' } & NewDeadline)
   | { readonly word: 'reprioritize'; readonly priority: number }
+  | { readonly word: 'cancel' }
 
 /** What a store says of itself. */
 export interface StoreFacts {

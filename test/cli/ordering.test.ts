@@ -1,6 +1,7 @@
 // Ordering keys as a person meets them: enqueued, kept waiting by one that is held, shown, and freed by the command that is shown.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Api, configFor, startApi } from '../support/api.ts'
+import { openFakeApi } from '../support/counting-api.ts'
 import { linesOf, type Workspace, workspace } from '../support/run-cli.ts'
 
 let api: Api
@@ -68,6 +69,22 @@ test('status, list and show name who goes first, and the command that frees the 
     { requestId: 3, state: 'submitted' },
   ])
   expect(await json(['status'])).toMatchObject({ stuck: 0, stuckKeys: [] })
+})
+
+test.each([
+  ['block', true],
+  ['continue', false],
+])('what show says of a dead request under onDead: %s', async (onDead, keepsOthers) => {
+  const refusing = await openFakeApi({ kind: 'opaque' })
+  refusing.failNext({ status: 400, body: {} })
+  const job = { submit: { url: refusing.url }, taskId: '{% $response.body.id %}', ordering: { onDead } }
+  const { cli, json } = workspace({ targets: { job } })
+  for (const payload of ['1', '2'])
+    await json(['enqueue', '--target', 'job', '--ordering-key', 'k', '--payload', payload])
+  await cli(['work', '--drain'])
+  const { stdout } = await cli(['show', '1'])
+  expect(stdout).toContain('it is not wanted any more')
+  expect(stdout.includes('the others of its ordering key go on')).toBe(keepsOthers)
 })
 
 test('one request is given its key on the command line; one that is there keeps the key that it has, and says so', async () => {

@@ -106,6 +106,18 @@ test('a payload of the wrong type names its path; nothing is queued', async () =
   expect(await once.list()).toEqual([])
 })
 
+test('an unknown field of a request is refused by its name, in each way to enqueue', async () => {
+  const once = await open()
+  const misspelled = { target: 'echo' as const, payload: { n: 1 }, orderingkey: 'k' }
+  const refused = {
+    code: 'REQUEST_INVALID',
+    message: expect.stringMatching(/no field "orderingkey".*mean .?orderingKey/),
+  }
+  await expect(once.enqueue(misspelled)).rejects.toMatchObject(refused)
+  await expect(once.enqueueMany([{ target: 'echo', payload: { n: 2 } }, misspelled])).rejects.toMatchObject(refused)
+  expect(await once.list()).toEqual([])
+})
+
 test('one bad payload of many writes none', async () => {
   const once = await open()
   const requests = [1, 2, 'three'].map((n) => ({ target: 'echo' as const, payload: { n: n as number } }))

@@ -18,6 +18,8 @@ interface ListOptions {
   readonly limit?: number
 }
 
+const DEFAULT_LIMIT = 100
+
 export function addList(program: Command): void {
   program
     .command('list')
@@ -26,19 +28,32 @@ export function addList(program: Command): void {
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
     .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
-    .option('--group <name>', 'only those of this group that are owed', nonEmpty)
+    .option('--group <name>', 'only those of this group that are owed, dead or canceled', nonEmpty)
     .option('--stuck', 'only those behind a request of their ordering key that is in doubt, held or dead')
-    .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
-    .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
+    .option('--limit <n>', `at most so many; ${DEFAULT_LIMIT} unless said`, wholeNumber(1, 1_000_000))
+    .addHelpText(
+      'after',
+      example(
+        'onceish list --state held --target transcribe',
+        'onceish list --reason opaque',
+        'onceish list --state ready --group customer-7 --limit 1000',
+      ),
+    )
     .action((filter: ListOptions, command: Command) =>
       withExistingStore(command, async (context) => {
         const { once, isJson, next } = context
         if (filter.target !== undefined) await requireSeen(context, filter.target)
-        const views = await once.list(filter)
+        const { limit = DEFAULT_LIMIT } = filter
+        const found = await once.list({ ...filter, limit: limit + 1 })
+        const views = found.slice(0, limit)
         const jsonOf = (view: RequestView) => ({ ...view, next: nextActions(view).map(({ words }) => next(words)) })
         if (isJson) for (const view of views) printJson(jsonOf(view))
         else if (views.length === 0) print('no requests')
         else printViews(views, context)
+        // A list that ends at its bound must not pass for the whole one.
+        const more = `the first ${limit}; --limit N for more`
+        if (found.length > limit && !isJson) print('', more)
+        else if (found.length > limit && filter.limit === undefined) process.stderr.write(`${more}\n`)
       }),
     )
 }

@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
-import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
 import type { StoreOrigin } from '../../store/origin.ts'
 import { type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../../store/views.ts'
@@ -66,9 +65,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   print(...breakerLines(status, now), ...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', ...oldestLines(status, now))
-  print(...groupLines(status))
-  if (status.expired > 0)
-    print('', `${status.expired} of the dead: ${sayReason('expired')}; ${next('list --reason expired')}`)
+  print(...groupLines(status, now))
   if (status.oldestUnknown !== null) {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
@@ -91,19 +88,22 @@ function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string
 }
 
 /** Whose requests wait, where groups take turns. */
-function groupLines({ targets }: StoreStatus): string[] {
+function groupLines({ targets }: StoreStatus, now: number): string[] {
   const rows = Object.entries(targets).flatMap(
     ([
       name,
       {
-        groups: { ready, longest },
+        groups: { ready, longest, headsOnly, oldest },
       },
     ]) => {
       const shown = longest.map(({ group, ready: rows }) => `${shorten(group, 40)} ${rows}`)
-      return ready === 0 ? [] : [[name, ready, shown.join(', ')]]
+      const counted = headsOnly ? ' (of each ordering key the first alone)' : ''
+      const longestWait =
+        oldest === null ? null : `${shorten(oldest.group ?? 'without a group', 40)}, due ${relative(oldest.since, now)}`
+      return ready === 0 ? [] : [[name, ready, `${shown.join(', ')}${counted}`, longestWait]]
     },
   )
-  return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready'], rows)]
+  return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready', 'waits longest'], rows)]
 }
 
 /** Without a word of a person about it, nothing of this store is called. */

@@ -50,10 +50,12 @@ async function statusOf(s: string, tx: Transaction, viewsOf: ViewsOf): Promise<S
   )) {
     const { ready: groups, longest } = of(target).groups
     of(target).groups = {
+      ...of(target).groups,
       ready: groups + 1,
       longest: longest.length < SHOWN_GROUPS ? [...longest, { group, ready }] : longest,
     }
   }
+  await noteOldestGroups(s, tx, of)
   let expired = 0
   for (const { target, rows } of await tx.query<{ target: string; rows: number }>(
     `SELECT target, COUNT(*) AS rows FROM ${s}.task_state WHERE state = 'dead' AND reason = 'expired' GROUP BY target`,
@@ -74,6 +76,24 @@ async function statusOf(s: string, tx: Transaction, viewsOf: ViewsOf): Promise<S
     oldestUnknown: sums?.unknown ?? null,
     orphans: sums?.orphans ?? 0,
     stuckKeys: await longestStuck(s, tx, viewsOf, of),
+  }
+}
+
+/** Of targets with groups. What is counted of each is what stands in `ready`: of an ordering key the first alone. */
+async function noteOldestGroups(s: string, tx: Transaction, of: (name: string) => Counted): Promise<void> {
+  for (const { target, group_key: group, since, behind } of await tx.query<{
+    target: string
+    group_key: string
+    since: number
+    behind: boolean
+  }>(
+    `SELECT DISTINCT ON (q.target) q.target, q.group_key, q.due_at AS since, EXISTS (SELECT 1 FROM ${s}.ordering_followers f
+       WHERE f.target = q.target AND f.due_at <= GREATEST(f.since_at, (SELECT high_water_at FROM ${s}.store))) AS behind
+     FROM ${s}.ready q ORDER BY q.target, q.due_at, q.group_key = '', q.group_key`,
+  )) {
+    const { groups } = of(target)
+    if (groups.ready === 0) continue
+    of(target).groups = { ...groups, headsOnly: behind, oldest: { group: group === '' ? null : group, since } }
   }
 }
 

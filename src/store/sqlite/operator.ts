@@ -55,6 +55,7 @@ export function sayToEach(
     const said = { ...word, ifVersion: version, dryRun }
     if (saying.word === 'retry') return retry(sql, requestId, said, { ...saying, policyOf })
     if (saying.word === 'reprioritize') return reprioritize(sql, requestId, saying.priority, said)
+    if (saying.word === 'cancel') return cancel(sql, requestId, said)
     return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
   })
 }
@@ -164,7 +165,8 @@ function resolveDoubt(
     return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
   }
   if (resolution.kind === 'abandon') {
-    const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
+    // A task that is known is no longer its own: whoever deals with it at the API finds it among the orphans.
+    const patch = { ...RELEASED, taskId: null, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
     return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
   }
   return resolveToQueue(row, resolution, word, { policy, force: options.force, event })
@@ -214,7 +216,7 @@ function resolveToQueue(
 /** Nobody answered; a person said so. */
 const BY_WORD: Evidence = { phase: 'unanswered', rule: 'resolve' }
 
-export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
+export function cancel(sql: Statements, requestId: number, word: Said): OperatorResult {
   return change(sql, requestId, word, (row) => {
     if (row.state === 'canceled') return 'unchanged'
     if (isInDoubt(row.state)) return requestCancel(row, word)

@@ -29,10 +29,11 @@ export interface PauseRow {
   readonly pause_reason: string | null
 }
 
-/** Nothing where it is paused already: whose pause it is stays. */
-export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
-  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
+/** Nothing where it is paused already: whose pause it is stays. @returns false there. */
+export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): boolean {
+  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return false
   noteTargetEvent(sql, target, { kind: 'target_paused', reason }, word)
+  return true
 }
 
 /** Ends whatever stops it; calls begin as after any wait, few at first. @returns false where nothing did. */

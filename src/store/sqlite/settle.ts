@@ -4,6 +4,7 @@ import { NO_POLICY } from '../../core/policy.ts'
 import { type AttemptResult, decideSettlement, taskOfPurged, tracked } from '../../core/settlement.ts'
 import { RELEASED, transition } from '../../core/transition.ts'
 import type { SettledRow } from '../turn.ts'
+import { pauseTarget } from './pauses.ts'
 import { noteToldWait, returnPermits } from './told-waits.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
@@ -33,6 +34,9 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
     return settledRow(result, row.state, decision.why, false)
   }
   const next = applyTransition(sql, row, decision, word)
+  const { pauseTarget: why } = decision
+  if (why !== null && pauseTarget(sql, row.target, why, word))
+    turn.stops.push({ target: row.target, kind: 'paused', why, until: null })
   // Told once: an answer that comes again would close a target that has been opened since.
   noteToldWait(turn, result, policy)
   if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, result, policy)

@@ -276,7 +276,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     adoptOrphan: (orphanId, word, policyOf) => change('orphan', () => adoptOrphan(sql, orphanId, word, policyOf)),
     dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
     cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
-    pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
+    pause: (target, reason, actor, now) => change('pause', () => void pauseTarget(sql, target, reason, { now, actor })),
     resume: (target, actor, now) => change('resume', () => resumeTarget(sql, target, { now, actor })),
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))

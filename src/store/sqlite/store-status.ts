@@ -2,7 +2,7 @@
 import type { RequestState } from '../../core/task-state.ts'
 import { type GroupsStatus, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import { readBreakers } from './breakers.ts'
-import { oldestOf, oldestWaits } from './oldest-ready.ts'
+import { type OldestWaits, oldestOf, oldestWaits } from './oldest-ready.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from './pauses.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
@@ -27,10 +27,10 @@ export function storeStatus(sql: Statements): StoreStatus {
   const counts = startCounting()
   countStored(sql, counts)
   countQueued(sql, counts)
-  noteGroups(sql, counts)
-  noteStops(sql, counts)
   const waits = oldestWaits(sql)
-  for (const [target, oldestReady] of waits) counts.of(target).oldestReady = oldestReady
+  for (const [target, { ofPriorities }] of waits) counts.of(target).oldestReady = ofPriorities
+  noteGroups(sql, counts, waits)
+  noteStops(sql, counts)
   return {
     states: counts.states,
     targets: counts.targets,
@@ -81,11 +81,17 @@ function countQueued(sql: Statements, { add, of }: Counts): void {
   for (const { target, rows } of sql.countStuck.all() as TargetRows[]) of(target).stuck = rows
 }
 
-function noteGroups(sql: Statements, { of }: Counts): void {
-  for (const { target, rows } of sql.countGroups.all() as TargetRows[]) {
+function noteGroups(sql: Statements, { of }: Counts, waits: ReadonlyMap<string, OldestWaits>): void {
+  const grouped = sql.countGroups.all() as TargetRows[]
+  if (grouped.length === 0) return
+  // Whose groups those behind another are of stands in their requests alone, which would be read one by one.
+  const behind = new Set((sql.countReadyBehind.all() as TargetRows[]).map(({ target }) => target))
+  for (const { target, rows } of grouped) {
     of(target).groups = {
       ready: rows,
       longest: sql.longestGroups.all(target, SHOWN_GROUPS) as GroupsStatus['longest'],
+      headsOnly: behind.has(target),
+      oldest: waits.get(target)?.ofGroups ?? null,
     }
   }
 }

@@ -9,7 +9,6 @@ import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
 import { noteEvent, type Word } from './events.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
-import { pauseTarget } from './pauses.ts'
 import { enterQueue, leaveQueue, leaveRotation, type Queued } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
@@ -49,10 +48,11 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
     leaveLineIfOrdered(sql, row.requestId, word.now)
   // Not before whoever has the turn next stands in its place.
   if (queued !== null) leaveRotation(sql, queued)
-  if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
-  if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
+  // Of a request that was given up its own task is one that it ended without.
+  if (transition.orphan !== null)
+    noteOrphan(sql, to === 'dead' ? { ...row, taskId: null } : row, transition.orphan, word)
   if (event !== null) noteEvent(sql, row, to, event, word)
   return next
 }

@@ -133,8 +133,9 @@ export const VIEW_SQL = {
      GROUP BY target`,
   ),
   nextLane: value('SELECT target FROM ready WHERE target > ? ORDER BY target LIMIT 1'),
+  // The group is that of the least, as SQLite has it of a single MIN.
   groupedHeads: row(
-    `SELECT rank, MIN(due_at) AS due_at FROM ready WHERE target = :target AND group_key > '' AND rank <= ${HIGHEST_PLAIN_RANK}
+    `SELECT rank, MIN(due_at) AS due_at, group_key FROM ready WHERE target = :target AND group_key > '' AND rank <= ${HIGHEST_PLAIN_RANK}
      GROUP BY rank`,
   ),
   nextPlainHead: row(
@@ -143,7 +144,7 @@ export const VIEW_SQL = {
   ),
   // The difference is what the priority is worth.
   nextAgedHead: row(
-    `SELECT head.worth, head.due_at, requests.priority
+    `SELECT head.worth, head.due_at, requests.priority, requests.group_key
      FROM (SELECT due_at - rank AS worth, due_at, request_id FROM ready
        WHERE rank > ${HIGHEST_PLAIN_RANK} AND target = ? AND (due_at - rank) > ? ORDER BY target, (due_at - rank), due_at LIMIT 1) AS head
      JOIN requests ON requests.request_id = head.request_id`,
