@@ -16,7 +16,7 @@ export const LIMIT_RULES: readonly Rule[] = [
   {
     name: 'a-bucket-is-one-for-all-its-targets',
     what: 'calls of all targets that name a bucket are charged to it',
-    patches: [{ file: PERMITS, find: 'made.push(...ofBucket(bucket));', replace: ';' }],
+    patches: [{ file: PERMITS, find: '...(bucket === undefined ? NONE : ofBucket(bucket)),', replace: '' }],
     seed: 9,
   },
   {
@@ -35,16 +35,7 @@ export const LIMIT_RULES: readonly Rule[] = [
     name: 'concurrency-counts-calls-of-others',
     what: 'calls in flight are counted in the store, whoever makes them',
     patches: [
-      {
-        file: PERMITS,
-        find: 'slotPermits(limits.concurrency - sql.invokingOfBucket.get(name))',
-        replace: 'slotPermits(limits.concurrency)',
-      },
-      {
-        file: PERMITS,
-        find: 'slotPermits(concurrency - sql.invokingOf.get(name))',
-        replace: 'slotPermits(concurrency)',
-      },
+      { file: PERMITS, find: 'slotPermits(concurrency - invoking.get(name))', replace: 'slotPermits(concurrency)' },
     ],
     seed: 8,
   },
@@ -91,7 +82,7 @@ export const LIMIT_RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/turn.js',
-        find: 'earliest(nextDueAt(sql), nextCheckAt, nextTokenAt)',
+        find: 'earliest(nextDueAt(sql), nextCheckAt, nextOpeningAt)',
         replace: 'earliest(nextDueAt(sql), nextCheckAt)',
       },
     ],
@@ -205,7 +196,7 @@ export const LIMIT_RULES: readonly Rule[] = [
     patches: [
       {
         file: BREAKER,
-        find: 'probe: requestId, probeAt: now + untilMs',
+        find: 'probe: requestId, probeAt: now + leaseMs',
         replace: 'probe: requestId, probeAt: now + 1e9',
       },
     ],
