@@ -24,7 +24,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'postgres',
-          include: [...CONFORMANCE, 'test/postgres/**/*.test.ts'],
+          include: [...CONFORMANCE, 'test/crash/matrix.test.ts', 'test/postgres/**/*.test.ts'],
           env: { ONCEISH_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/support/postgres-setup.ts'],
         },

@@ -8,6 +8,7 @@ import type { RequestDetail } from '../../src/store/views.ts'
 import { type FakeApi, openForTest, type VirtualClock, virtualClock } from '../../src/testing.ts'
 import { deathOf } from '../support/children.ts'
 import { openFakeApi } from '../support/counting-api.ts'
+import { newLocation } from '../support/engine.ts'
 import { putBack } from '../support/store-files.ts'
 import type { End, FirstTurn, Point, Restart } from './expected.ts'
 import { configOf, type Kind, LEASE_MS, type RawConfig, REMEMBERED_MS } from './kinds.ts'
@@ -34,7 +35,7 @@ export interface Cell {
 export async function openCell(kind: Kind, point: Point, folder: string): Promise<Cell> {
   const clock = virtualClock({ startAt: START })
   const api = await openFakeApi({ kind, clock, rememberedForMs: REMEMBERED_MS })
-  const store = join(folder, `${kind}.db`)
+  const store = newLocation(() => join(folder, `${kind}.db`))
   return { kind, point, api, store, config: configOf(kind, api, store), clock }
 }
 

@@ -6,16 +6,16 @@ import pg from 'pg'
 import { onTestFinished, test } from 'vitest'
 import { tempDir } from './temp-dir.ts'
 
-const IS_POSTGRES = process.env['ONCEISH_TEST_ENGINE'] === 'postgres'
+export const IS_POSTGRES = process.env['ONCEISH_TEST_ENGINE'] === 'postgres'
 
 /** What holds of files alone: under the other engine there is no such test. */
 export function testOnSqlite(name: string, run: () => Promise<void>): void {
   if (!IS_POSTGRES) test(name, run)
 }
 
-/** Where a test's own store is made, which is gone when it ends. */
-export function newLocation(): string {
-  if (!IS_POSTGRES) return join(tempDir(), 'jobs.db')
+/** Where a test's own store is made, which is gone when it ends. @param file of the engine that has one. */
+export function newLocation(file = () => join(tempDir(), 'jobs.db')): string {
+  if (!IS_POSTGRES) return file()
   const url = new URL(process.env['ONCEISH_TEST_POSTGRES_URL'] ?? '')
   const schema = `test_${randomBytes(8).toString('hex')}`
   url.searchParams.set('schema', schema)

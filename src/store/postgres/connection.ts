@@ -91,13 +91,16 @@ export function openDatabase(url: string): Database {
     return id
   }
 
-  function speak(client: pg.ClientBase, systemIdentifier: string): Transaction {
+  /** @param begun the answer to BEGIN, behind which the first statement is sent without waiting for it. */
+  function speak(client: pg.ClientBase, systemIdentifier: string, begun: Promise<unknown>): Transaction {
     return {
       ticket: null,
       systemIdentifier,
       query: async <R extends object>(text: string, values: readonly unknown[] = []) => {
         const query = { text, values: [...values], ...(namesStatements && { name: nameOf(text) }) }
-        return (await client.query<R>(query)).rows
+        const { rows } = await client.query<R>(query)
+        await begun
+        return rows
       },
     }
   }
@@ -109,8 +112,10 @@ export function openDatabase(url: string): Database {
     client.on('error', ignore)
     let broken: unknown
     try {
-      await client.query(begin)
-      const tx = speak(client, await systemOf(client))
+      const systemIdentifier = await systemOf(client)
+      const begun = client.query(begin)
+      begun.catch(() => {}) // told with the first statement
+      const tx = speak(client, systemIdentifier, begun)
       const made = await work(tx)
       options.beforeCommit?.()
       await commit(client, tx.ticket, begin === READ)
