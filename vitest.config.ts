@@ -1,10 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
-/** Suites of the store's interface: what holds on a SQLite file holds on PostgreSQL. */
+/** What holds on a SQLite file holds on PostgreSQL: the store's interface, a worker on it, and processes that are killed. */
 const CONFORMANCE = [
   'aging', 'breaker', 'checks', 'deadlines', 'enqueue', 'groups', 'kept-payloads', 'limits', 'many-targets', 'operator', 'ordering',
   'orphans', 'reprioritize', 'say-to-each', 'time-line', 'together', 'turn',
-].map((name) => `test/store/${name}.test.ts`) // biome-ignore format: one name after another reads best
+].map((name) => `test/store/${name}.test.ts`).concat(
+  'test/consumer/worker.test.ts', 'test/consumer/fair-share.test.ts', 'test/crash/matrix.test.ts', 'test/torture/torture.test.ts',
+) // biome-ignore format: one name after another reads best
 
 const shared = {
   testTimeout: 90_000,
@@ -24,7 +26,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'postgres',
-          include: [...CONFORMANCE, 'test/crash/matrix.test.ts', 'test/postgres/**/*.test.ts'],
+          include: [...CONFORMANCE, 'test/postgres/**/*.test.ts'],
           env: { ONCEISH_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/support/postgres-setup.ts'],
         },

@@ -1,7 +1,7 @@
 // Queues that age: order, the word that says so, ranks that are moved a slice at a time, and how long each priority waits.
 import { expect, onTestFinished, test } from 'vitest'
 import type { NewRequest } from '../../src/store/store.ts'
-import { askStore } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import { openWorld, type World } from '../support/store.ts'
 

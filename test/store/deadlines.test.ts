@@ -3,7 +3,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Reconciliation } from '../../src/core/reconciliation.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import type { OperatorWord } from '../../src/store/views.ts'
-import { askStore } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import {
   accepted,

@@ -2,7 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { NewRequest } from '../../src/store/store.ts'
-import { askStore } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import { lineFaults } from '../support/line-faults.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, rejected, type World } from '../support/store.ts'

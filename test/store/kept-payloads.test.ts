@@ -4,7 +4,7 @@ import { purge } from '../../src/maintenance/purge.ts'
 import { settle } from '../../src/store/sqlite/settle.ts'
 import type { Statements } from '../../src/store/sqlite/statements.ts'
 import type { Turn } from '../../src/store/sqlite/turn-context.ts'
-import { askStore } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, rejected, type World } from '../support/store.ts'
 
 const KEEPING: TargetPolicy = { ...KEYED, keepPayloadMs: 1000 }

@@ -3,9 +3,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import { defineTarget, openOnceish } from '../../src/index.ts'
 import { type EachFilter, type SaidRequest, sayToEach } from '../../src/recovery/say-to-each.ts'
 import type { OperatorWord } from '../../src/store/views.ts'
+import { askStore } from '../support/ask-store.ts'
 import { deathOf } from '../support/children.ts'
 import { contentOf } from '../support/content.ts'
-import { askStore, newLocation } from '../support/engine.ts'
+import { newLocation } from '../support/engine.ts'
 import { accepted, answer, KEYED, notExecuted, openWorld, unknown, type World } from '../support/store.ts'
 
 async function open(): Promise<World> {

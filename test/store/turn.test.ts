@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import type { Outcome } from '../../src/core/outcome.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
-import { askStore, testOnSqlite } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
+import { testOnSqlite } from '../support/engine.ts'
 import {
   accepted,
   answer,

@@ -1,5 +1,5 @@
 // Everything that a store holds, to be compared: every row of every table.
-import { askStore } from './engine.ts'
+import { askStore } from './ask-store.ts'
 
 const TABLES_OF = {
   sqlite: `SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name`,

@@ -1,5 +1,5 @@
 // What must hold of the tables of ordering keys after every commit.
-import { askStore } from './engine.ts'
+import { askStore } from './ask-store.ts'
 
 const QUEUED = 'SELECT request_id FROM ready UNION ALL SELECT request_id FROM waiting'
 

@@ -1,4 +1,4 @@
-// npm run torture -- [--minutes N] [--seed S]
+// npm run torture -- [--minutes N] [--seed S] [--store postgres://...]
 // Exit 0: everything held. 1: a violation, with its seed; the store stays. 2: usage.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,12 +14,14 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-function readArguments(): { readonly minutes: number; readonly seed: number } {
+function readArguments(): { readonly minutes: number; readonly seed: number; readonly store: string | undefined } {
   try {
-    const { values } = parseArgs({ options: { minutes: { type: 'string' }, seed: { type: 'string' } } })
+    const { values } = parseArgs({
+      options: { minutes: { type: 'string' }, seed: { type: 'string' }, store: { type: 'string' } },
+    })
     const minutes = Number(values.minutes ?? '1')
     if (!(minutes > 0 && minutes < 100_000)) throw new Error(`"${values.minutes}" is no number of minutes above 0`)
-    return { minutes, seed: whole(values.seed ?? '1') }
+    return { minutes, seed: whole(values.seed ?? '1'), store: values.store }
   } catch (error) {
     process.stderr.write(`${(error as Error).message}\n`)
     process.exit(2)
@@ -36,8 +38,9 @@ function summaryOf(tortured: Tortured): string {
 }
 
 async function main(): Promise<number> {
-  const { minutes, seed } = readArguments()
+  const { minutes, seed, store: given } = readArguments()
   const folder = mkdtempSync(join(tmpdir(), 'onceish-torture-'))
+  const store = given ?? join(folder, 'onceish.db')
   const startedAt = performance.now()
   let saidAt = startedAt
   const again = `npm run torture -- --minutes ${minutes} --seed ${seed}`
@@ -45,6 +48,7 @@ async function main(): Promise<number> {
     const tortured = await torture({
       seed,
       folder,
+      store,
       isEnough: () => performance.now() - startedAt >= minutes * A_MINUTE_MS,
       onProgress: (progress) => {
         if (performance.now() - saidAt < SAY_EVERY_MS) return
@@ -58,9 +62,9 @@ async function main(): Promise<number> {
       rmSync(folder, { recursive: true, force: true })
       return 0
     }
-    say(`seed ${seed} fails; the store is ${tortured.store}; again: ${again}`)
+    say(`seed ${seed} fails; the store is ${store}; again: ${again}`)
   } catch (error) {
-    say(`seed ${seed} broke off: ${(error as Error).message}; the store is in ${folder}; again: ${again}`)
+    say(`seed ${seed} broke off: ${(error as Error).message}; the store is ${store}; again: ${again}`)
   }
   return 1
 }

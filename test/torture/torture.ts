@@ -32,15 +32,16 @@ export interface Progress {
 
 export interface TortureOptions {
   readonly seed: number
-  /** Gets the store and the config. */
+  /** Gets the config and what the processes say. */
   readonly folder: string
+  /** Of a store that is not there yet. */
+  readonly store: string
   /** Asked before each kill: whether it was enough. */
   readonly isEnough: (progress: Progress) => boolean
   readonly onProgress?: (progress: Progress) => void
 }
 
 export interface Tortured extends Progress {
-  readonly store: string
   readonly replays: number
   readonly adopted: number
   readonly held: number
@@ -49,11 +50,10 @@ export interface Tortured extends Progress {
   readonly violations: readonly string[]
 }
 
-export async function torture({ seed, folder, isEnough, onProgress }: TortureOptions): Promise<Tortured> {
+export async function torture({ seed, folder, store, isEnough, onProgress }: TortureOptions): Promise<Tortured> {
   const api = await startApi({ settings: { lagMs: LAG_MS } })
   const config = join(folder, 'onceish.config.json')
-  const store = join(folder, 'onceish.db')
-  writeFileSync(config, JSON.stringify(configOf(api.origin)))
+  writeFileSync(config, JSON.stringify({ ...configOf(api.origin), store }))
   const acknowledged = new Map<number, number>()
   const cast = startCast({ folder, config, seed, acknowledged })
   const all = Object.values(cast)
@@ -75,14 +75,14 @@ export async function torture({ seed, folder, isEnough, onProgress }: TortureOpt
     await Promise.all([cast['worker 1'].end('SIGTERM'), cast['worker 2'].end('SIGTERM')])
     const drained = await drainInPeace(folder)
     const oracle = await oracleAtRest(api, PATIENCE_MS)
-    const tables = readTables(store)
+    const tables = await readTables(store)
     const violations = [
       ...all.flatMap(({ wrong }) => wrong),
       ...drained,
       ...violationsOf({ acknowledged, oracle, tables }),
     ]
     const duplicates = oracle.effects.length - new Set(oracle.effects.map(({ n }) => n)).size
-    return { ...progress(), calls: oracle.calls.length, store, duplicates, ...countsOf(tables), violations }
+    return { ...progress(), calls: oracle.calls.length, duplicates, ...countsOf(tables), violations }
   } finally {
     await Promise.all(all.map((one) => one.end('SIGKILL')))
     await api.stop()
