@@ -78,7 +78,7 @@ export type { LadderStep } from './recovery/reconcile.ts'
 export type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
 export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { StoreOrigin } from './store/origin.ts'
-export type { CallerConnection } from './store/store.ts'
+export type { CallerClient, CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {

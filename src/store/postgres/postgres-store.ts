@@ -13,10 +13,18 @@ import type { Guard } from '../sqlite/settle.ts'
 import type { Statements } from '../sqlite/statements.ts'
 import { runTurn } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
-import type { Commit, NewRequest, Store, StoreProbe } from '../store.ts'
+import {
+  type Commit,
+  type EnqueueResult,
+  isCallerClient,
+  type NewRequest,
+  type Store,
+  type StoreProbe,
+} from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { OrphanResult } from '../views.ts'
 import { openDatabase, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
+import { createPlaceCheck, enqueueIn, unfit } from './enqueue-in.ts'
 import { lockId } from './locks.ts'
 import { migrate, refuseNewer } from './migrate.ts'
 import { createServerClock } from './server-clock.ts'
@@ -67,6 +75,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const watch = createWatch(db, s)
   const eventLock = lockId(s, 'events')
   const idLock = lockId(s, 'request_ids')
+  const checkPlace = createPlaceCheck(db, s)
   let isClosing = false
 
   const checkOpen = () => {
@@ -262,8 +271,21 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         throw error
       }
     },
-    enqueueIn: () => {
-      throw new OnceishError('STORE_UNSUPPORTED', 'enqueueIn on PostgreSQL is not built yet')
+    enqueueIn: (client, request, now) => {
+      if (!isCallerClient(client)) throw unfit('the connection is no node-postgres client, which the store asks for')
+      checkOpen()
+      const enqueue = async (tx: Transaction) => {
+        const rows = await loadRows(tx, `SELECT t, r::text AS r FROM ${s}.enqueue_rows($1::json)`, [
+          enqueueArguments([request], idLock),
+        ])
+        checkVersion(rows)
+        const { made, changes } = slice.run(rows, (sql) => enqueueAll(sql, [request], now, false))
+        await save(tx, changes)
+        // It is told with the caller's commit.
+        await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), 'enqueue'])
+        return made[0] as EnqueueResult
+      }
+      return enqueueIn(client, { db, schema: s, enqueue }, checkPlace)
     },
     turn,
     watchChanges: watch.changes,

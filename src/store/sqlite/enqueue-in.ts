@@ -3,7 +3,7 @@
 import { realpathSync } from 'node:fs'
 import type Database from 'better-sqlite3'
 import { OnceishError } from '../../core/errors.ts'
-import type { CallerConnection, EnqueueResult, NewRequest } from '../store.ts'
+import type { CallerClient, CallerConnection, EnqueueResult, NewRequest } from '../store.ts'
 import { toStoreError } from './connection.ts'
 import { enqueueAll } from './enqueue.ts'
 import { refuseOther } from './migrate.ts'
@@ -15,7 +15,13 @@ const SYNC_FULL = 2
 const prepared = new WeakMap<CallerConnection, EnqueueStatements>()
 
 /** @throws OnceishError CONNECTION_UNFIT, STORE_* */
-export function enqueueIn(caller: CallerConnection, path: string, request: NewRequest, now: number): EnqueueResult {
+export function enqueueIn(
+  given: CallerConnection | CallerClient,
+  path: string,
+  request: NewRequest,
+  now: number,
+): EnqueueResult {
+  const caller = given as CallerConnection
   checkFit(caller, path)
   const connection = caller as Database.Database
   try {
