@@ -65,6 +65,15 @@ export {
   TRANSITIONS,
 } from './core/task-state.ts'
 export type { BackupOptions, BackupReport } from './maintenance/backup.ts'
+export {
+  type CopyOptions,
+  type CopyProgressReport,
+  type CopyReport,
+  copyStore,
+  type UndoCopyOptions,
+  type UndoCopyReport,
+  undoCopy,
+} from './maintenance/copy.ts'
 export type { Check } from './maintenance/doctor/check.ts'
 export { type DiagnoseOptions, diagnose } from './maintenance/doctor/diagnose.ts'
 export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/purge.ts'

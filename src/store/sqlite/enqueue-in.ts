@@ -7,6 +7,7 @@ import type { CallerClient, CallerConnection, EnqueueResult, NewRequest } from '
 import { toStoreError } from './connection.ts'
 import { enqueueAll } from './enqueue.ts'
 import { refuseOther } from './migrate.ts'
+import { refuseSetAside } from './set-aside.ts'
 import { ENQUEUE_STATEMENTS, type EnqueueStatements, prepareOnly } from './statements.ts'
 
 const SYNC_FULL = 2
@@ -28,7 +29,9 @@ export function enqueueIn(
     refuseShadows(connection)
     const sql = prepared.get(caller) ?? prepareOnly(connection, ENQUEUE_STATEMENTS)
     prepared.set(caller, sql)
-    refuseOther(sql.schemaVersion.get() as number, path)
+    const version = sql.schemaVersion.get() as number
+    refuseSetAside(connection, version, path)
+    refuseOther(version, path)
     // A savepoint: what fails in the middle must leave no half of a request in a transaction that the caller may still commit.
     const [result] = connection.transaction(() => enqueueAll(sql, [request], now, false))()
     return result as EnqueueResult
