@@ -114,9 +114,12 @@ function isOf(state: CopyState, copyId: string): state is Extract<CopyState, { c
 }
 
 /** Before anything is changed on either side. */
-function refuseUnfit(state: CopyState, { setAside }: SourceFacts, to: string): void {
+function refuseUnfit(state: CopyState, { setAside, incarnation }: SourceFacts, to: string): void {
   if (state.kind === 'used' || ('wasComplete' in state && state.wasComplete)) {
     throw refused(`${to} was worked on already, and is left as it is: name another schema (?schema=NAME)`)
+  }
+  if ('from' in state && state.incarnation !== incarnation) {
+    throw refused(`${to} holds a copy of another store (${state.from}) that is not complete: name another schema`)
   }
   if (setAside === null || isOf(state, setAside.copyId) || setAside.to === to) return
   throw refused(

@@ -81,6 +81,8 @@ export type CopyState =
       readonly kind: 'copying' | 'complete' | 'given_up'
       readonly copyId: string
       readonly from: string
+      /** Of the store that is copied. */
+      readonly incarnation: string
       /** It was complete once, and may have been worked. */
       readonly wasComplete: boolean
     }

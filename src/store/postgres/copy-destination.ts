@@ -117,8 +117,8 @@ type CopyOf = (tx: Transaction, isLocked: boolean) => Promise<CopyRow | null>
 async function stateOf(tx: Transaction, s: string, copyOf: CopyOf): Promise<CopyState> {
   const copy = await copyOf(tx, false)
   if (copy === null) return (await isUsed(tx, s)) ? { kind: 'used' } : { kind: 'empty' }
-  const { state: kind, copy_id: copyId, source: from, completed_at: completedAt } = copy
-  return { kind, copyId, from, wasComplete: completedAt !== null }
+  const { state: kind, copy_id: copyId, source: from, incarnation, completed_at: completedAt } = copy
+  return { kind, copyId, from, incarnation, wasComplete: completedAt !== null }
 }
 
 async function isUsed(tx: Transaction, s: string): Promise<boolean> {
@@ -146,7 +146,7 @@ async function begin(
     throw refused(`${shown} was worked on already, and is left as it is: name another schema`)
   }
   if (copy !== null && copy.incarnation !== facts.incarnation) {
-    throw refused(`${shown} holds a copy of another store, ${copy.source}, that is not complete: name another schema`)
+    throw refused(`${shown} is copied to from another store, ${copy.source}: name another schema`)
   }
   // What an earlier copy of the same store brought, which was taken back since: nobody ever worked on it.
   await tx.query(`TRUNCATE ${names}`)
