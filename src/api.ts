@@ -107,9 +107,10 @@ export interface Onceish<Payloads = Record<string, unknown>> {
    */
   enqueue<Name extends keyof Payloads & string>(request: EnqueueRequest<Name, Payloads[Name]>): Promise<Enqueued>
   /**
-   * All are checked before any is written, in transactions of at most 1,000; each is whole.
+   * What each says by itself is checked before any is written; then transactions of at most 1,000, each of them whole.
    * @returns in the order of `requests`.
-   * @throws OnceishError as `enqueue`; at a conflict the transactions before it stay, and enqueuing all again is safe
+   * @throws OnceishError as `enqueue`; where one is in conflict, or over before it is due, the transactions before its own stay, and
+   * enqueuing all again is safe
    */
   enqueueMany(requests: readonly RequestOf<Payloads>[]): Promise<readonly Enqueued[]>
   /**
@@ -181,7 +182,10 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   orphans(limit?: number): Promise<readonly ListedOrphan[]>
   /** Counts by state and target, and what is oldest. */
   status(): Promise<StoreStatus>
-  /** Takes a dead request back into the queue, with a budget of its own. One whose deadline is over needs a new one, or none. */
+  /**
+   * Takes a dead request back into the queue, with a budget of its own. One whose deadline is over needs a new one, or none.
+   * @throws OnceishError REQUEST_INVALID for an `expiresAt` that is no instant
+   */
   retry(requestId: number, options?: WordOptions & NewDeadline): Promise<OperatorResult>
   /**
    * Queued requests move to where the priority puts them; one in doubt returns with it, should it be queued again, and its call and what
@@ -190,7 +194,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   reprioritize(requestId: number, priority: number, options?: WordOptions): Promise<OperatorResult>
   /**
    * A person's word on a request in doubt. What leads to a call is refused while the last one can still land; `force` skips
-   * that wait.
+   * that wait. @throws OnceishError REQUEST_INVALID for an `expiresAt` that is no instant
    */
   resolve(
     requestId: number,
@@ -200,14 +204,14 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   /**
    * One word for many: those of `ids`, or every held request (`state: 'unknown'`: every unknown one) that fits. Which they are is
    * read first, with the version of each; one that has changed by the time it is told is refused, and the others go on. Each is
-   * told once, whatever becomes of the process: doing it again is safe. @throws OnceishError USAGE
+   * told once, whatever becomes of the process: doing it again is safe. @throws OnceishError USAGE, and as `resolve`
    */
   resolveWhere(
     filter: EachFilter,
     resolution: Resolution,
     options?: EachOptions & { force?: boolean },
   ): Promise<SaidReport>
-  /** The same for dead requests, which are taken back into the queue. */
+  /** The same for dead requests, which are taken back into the queue. @throws OnceishError USAGE, and as `retry` */
   retryWhere(filter: EachFilter, options?: EachOptions & NewDeadline): Promise<SaidReport>
   /** The same for those of `ids`, or every ready and scheduled request that fits. @throws OnceishError USAGE, REQUEST_INVALID */
   reprioritizeWhere(filter: EachFilter, priority: number, options?: EachOptions): Promise<SaidReport>
@@ -217,6 +221,11 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   dismissOrphan(orphanId: number, options?: Omit<WordOptions, 'ifVersion'>): Promise<OrphanResult>
   /** Ends a queued request; one in doubt is looked up first, and its task is canceled where the target says how. */
   cancel(requestId: number, options?: WordOptions): Promise<OperatorResult>
+  /**
+   * The same for many, as `resolveWhere` takes them: those of `ids`, or every ready and scheduled request that fits (`state`: every dead,
+   * held or unknown one). @throws OnceishError USAGE
+   */
+  cancelWhere(filter: EachFilter, options?: EachOptions): Promise<SaidReport>
   /** No worker calls the target until `resume`; lookups go on. */
   pause(target: string, reason?: string): Promise<void>
   /**

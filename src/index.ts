@@ -43,7 +43,17 @@ export { ERROR_CODES, type ErrorCode, isOnceishError, OnceishError } from './cor
 export type { Log } from './core/log.ts'
 export type { CallPhase, Evidence, Outcome, OutcomeKind } from './core/outcome.ts'
 export type { PayloadInput, PayloadOutput, PayloadSchema, SchemaIssue, SchemaResult } from './core/payload-schema.ts'
-export type { Buckets, Dedupe, FailedFirst, Limits, OnDead, RateLimit, RecoveryRung, WaitScope } from './core/policy.ts'
+export {
+  type Buckets,
+  DEDUPES,
+  type Dedupe,
+  type FailedFirst,
+  type Limits,
+  type OnDead,
+  type RateLimit,
+  type RecoveryRung,
+  type WaitScope,
+} from './core/policy.ts'
 export type { PreparedCall } from './core/prepared-call.ts'
 export {
   AcceptedWithoutIdError,
@@ -91,10 +101,9 @@ export type { CallerClient, CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {
-  BlockedBy,
-  BlockedKey,
   EventView,
   GroupsStatus,
+  HeadOfKey,
   ListedOrphan,
   NewDeadline,
   OpenBreakerView,
@@ -102,6 +111,7 @@ export type {
   OrphanResult,
   OrphanView,
   Pause,
+  PauseCause,
   PlaceInLine,
   PriorityWait,
   RequestDetail,
@@ -111,6 +121,7 @@ export type {
   Resolution,
   StoreFacts,
   StoreStatus,
+  StuckKey,
   TargetStatus,
   TimedPause,
 } from './store/views.ts'

@@ -10,11 +10,12 @@ import { steadyTime, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
 import { DRAIN_HORIZON_MS } from './core/limits.ts'
 import { SILENT } from './core/log.ts'
+import { windowClockOf } from './core/windows.ts'
 import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
-import { checkedPriority, type EnqueueRequest, instantOf, type RequestRules } from './producer/new-request.ts'
+import { checkedInstant, checkedPriority, type EnqueueRequest, type RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
 import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
@@ -94,8 +95,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const steady = steadyTime(clock)
   const windowClock = async () => {
     const facts = await store.facts()
-    steady.hear(facts)
-    return { wall: now(), latest: steady.now(), highWaterAt: facts.highWaterAt }
+    return windowClockOf(now(), steady, facts)
   }
   const withOutlook = createOutlook({ registry, now, steady })
   const reconcile = createReconciler({
@@ -231,6 +231,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     adoptOrphan: (orphanId, said) => store.adoptOrphan(orphanId, word(said), policyOf),
     dismissOrphan: (orphanId, said) => store.dismissOrphan(orphanId, word(said)),
     cancel: (requestId, said) => store.cancel(requestId, word(said)),
+    cancelWhere: async (filter, said = {}) => sayToMany(filter, { word: 'cancel' }, said),
     pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
     resume: (target) => store.resume(target, actor, now()),
     purge: (what) => purge({ store, now: now(), actor, keepPayloadMs: keptFor(registry.targets) }, what),
@@ -241,7 +242,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
 
 function newDeadline({ expiresAt }: NewDeadline = {}): NewDeadline {
   if (expiresAt === undefined) return {}
-  return { expiresAt: expiresAt === null ? null : instantOf('expiresAt', expiresAt) }
+  return { expiresAt: expiresAt === null ? null : checkedInstant('expiresAt', expiresAt) }
 }
 
 function checkedResolution(resolution: Resolution): Resolution {

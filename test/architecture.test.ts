@@ -21,9 +21,8 @@ const LAYERS = [
 
 /** Package or global -> the only files or folders that may use it. */
 const DOORS: Record<string, readonly string[]> = {
-  // The rules of the file run on rows of the server too.
   'better-sqlite3': ['store/sqlite', 'store/postgres/slice.ts'],
-  pg: ['store/postgres'],
+  pg: ['store/postgres/connection.ts', 'store/postgres/watch.ts'],
   undici: ['target/http'],
   pino: ['cli/log.ts'],
   zod: ['config'],

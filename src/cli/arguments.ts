@@ -3,7 +3,7 @@ import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../config/duration.ts'
 import { OnceishError } from '../core/errors.ts'
 import { nearestName } from '../core/suggest.ts'
-import { instantOf } from '../producer/new-request.ts'
+import { checkedInstant } from '../producer/new-request.ts'
 
 export function usage(message: string): OnceishError {
   return new OnceishError('USAGE', message)
@@ -45,7 +45,7 @@ export function nonEmpty(text: string): string {
 }
 
 /** Milliseconds of `90s`, `15m`, `24h`. */
-export function horizon(text: string): number {
+export function durationMs(text: string): number {
   try {
     return parseDuration(text)
   } catch {
@@ -56,7 +56,7 @@ export function horizon(text: string): number {
 /** Epoch milliseconds of ISO 8601 text with a zone. */
 export function instant(text: string): number {
   try {
-    return instantOf('It', /^\d+$/.test(text) ? Number(text) : text)
+    return checkedInstant('It', /^\d+$/.test(text) ? Number(text) : text)
   } catch (error) {
     throw new InvalidArgumentError(`${(error as Error).message}.`)
   }

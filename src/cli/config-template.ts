@@ -5,7 +5,7 @@ export const CONFIG_TEMPLATE = `# onceish: which APIs are called, and how carefu
 store: ./onceish.db # relative to this file; made at the first use
 
 worker:
-  concurrency: 64 # calls at a time, all targets together
+  concurrency: 64 # calls at a time to each target, and to all together but for slow ones (over 250 ms; at most four times as many)
   leaseMs: 60000 # a worker that dies keeps its requests at most this long; at least 500 ms longer than any call
   graceMs: 25000 # how long a stopping worker waits for its calls
 
@@ -44,6 +44,9 @@ targets:
       # Secrets come from the environment and are never stored:
       # headers: { authorization: "{% 'Bearer ' & $env.EXAMPLE_API_KEY %}" }
       timeoutMs: 30000 # the whole call
+    # Whose account the credentials are of. Without it another key counts as another account, and what the old one left in doubt is
+    # held; so set it before a key is rotated, best from the start:
+    # account: example-prod
     idempotency:
       header: Idempotency-Key
       rememberedFor: 24h # as the API documents it; leave it out where nobody knows

@@ -1,5 +1,5 @@
 // What a person can do next with one request or orphan, as the words of commands: ready to paste, but for the id of a task.
-import type { ListedOrphan, RequestView } from '../store/views.ts'
+import type { ListedOrphan, RequestDetail, RequestView } from '../store/views.ts'
 import { quoted } from './context.ts'
 import { table } from './print.ts'
 
@@ -29,8 +29,9 @@ export function nextActions(view: RequestView): readonly NextAction[] {
   return []
 }
 
-function freesOthers({ orderingKey }: RequestView): string {
-  return orderingKey === null ? '' : '; the others of its ordering key go on'
+/** One that died under `onDead: continue` keeps nobody waiting: it stands in no line any more, which a list does not know. */
+function freesOthers(view: RequestView & Partial<Pick<RequestDetail, 'line'>>): string {
+  return view.orderingKey === null || view.line === null ? '' : '; the others of its ordering key go on'
 }
 
 /** What may spare the word. */
@@ -72,13 +73,16 @@ function whenOf(kind: RequestView['resolutions'][number], view: RequestView): st
   const isCanceling = reason?.startsWith('cancel_') ?? false
   switch (kind) {
     case 'task_id':
-      return taskId === null ? `${happened(reason)}: with its id at the API` : 'it happened: its task is known'
+      if (taskId === null) return `${happened(reason)}: with its id at the API`
+      return isCanceling ? 'its task was not canceled, and stays: it ends submitted' : 'it happened: its task is known'
     case 'not_executed':
       return isCanceling ? 'it did not happen: it is canceled' : 'it did not happen: it is called again under its key'
     case 'retry_accepting_duplicates':
       return 'a second effect would do no harm: it is called again as new'
     case 'abandon':
-      return `give it up; its doubt stays on record${freesOthers(view)}`
+      return taskId === null
+        ? `give it up; its doubt stays on record${freesOthers(view)}`
+        : `give it up; its task is listed by "onceish orphans", to be dealt with at the API${freesOthers(view)}`
   }
 }
 

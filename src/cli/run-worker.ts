@@ -63,7 +63,7 @@ export async function runWorker(context: Context, options: RunOptions): Promise<
 function tellDoubt({ invoking = 0, unknown = 0 }: States, leaseMs: number): void {
   if (invoking > 0) {
     tell(
-      `${plural(invoking, 'call')} of other workers not settled: a dead one's lease ends within ${duration(leaseMs)}`,
+      `${plural(invoking, 'call')} of other workers out; those of one that died are looked into within ${duration(leaseMs)}`,
     )
   }
   if (unknown > 0) tell(`${plural(unknown, 'request')} in doubt: "onceish recover --dry-run" says what each waits for`)
@@ -130,8 +130,8 @@ function printReport(
   const { calls, adopted, replayed, requeued, held } = report
   const states = servedStates(status, options.served)
   if (context.isJson) {
-    const { blocked } = attention(context, options, status)
-    printJson({ states, calls, adopted, replayed, requeued, held, blocked, ms, counters })
+    const { stuck } = attention(context, options, status)
+    printJson({ states, calls, adopted, replayed, requeued, held, stuck, ms, counters })
     return
   }
   print(

@@ -25,12 +25,12 @@ export function waitWords(wait: TimedPause, now: number): string {
 
 /** One clause. */
 export function breakerWords({ since, reason, probe, probeAt, failedProbes }: OpenBreakerView, now: number): string {
-  const next = probe !== null && probeAt > now ? `request ${probe} probes` : `next probe ${dueAt(probeAt, now)}`
+  const next = probe !== null && probeAt > now ? `request ${probe} probes` : `next probe ${dueWords(probeAt, now)}`
   const failed = failedProbes === 0 ? '' : `, ${plural(failedProbes, 'probe')} failed`
   return `breaker open (${relative(since, now)}${failed}) by ${reason}; ${next}`
 }
 
-function dueAt(at: number, now: number): string {
+function dueWords(at: number, now: number): string {
   return at <= now ? 'as soon as a call is due' : `${instant(at)} (${relative(at, now)})`
 }
 

@@ -2,7 +2,15 @@
 // their only defaults. Whether the whole can be kept safe is judged in safety.ts.
 import { z } from 'zod'
 import { type BreakerPolicy, DEFAULT_BREAKER } from '../core/breaker.ts'
-import type { Limits, OnDead, RateLimit, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
+import {
+  DEDUPES,
+  type Limits,
+  type OnDead,
+  type RateLimit,
+  type RecoveryRung,
+  type TargetLimits,
+  type WaitPolicy,
+} from '../core/policy.ts'
 import { MAX_AGING_MS } from '../core/ranking.ts'
 import { convert, duration, memory, partly, rate, section, whole } from './schema-parts.ts'
 import type { CareDefinition, IdempotencyDefinition, KeyFormat, LookupTimes } from './target-definition.ts'
@@ -88,7 +96,7 @@ const breakerSection = section({
 
 type WrittenWait = z.output<z.ZodObject<typeof waitFields>>
 
-export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): NonNullable<TargetPolicy['rateLimit']> {
+export function waitOf({ maxWaitMs, scope, rampMs }: WrittenWait): Partial<WaitPolicy> {
   return {
     ...(maxWaitMs !== undefined && { maxWaitMs }),
     ...(scope !== undefined && { scope }),
@@ -107,7 +115,7 @@ export const careFields = {
     )
     .prefault({}),
   breaker: breaker().optional(),
-  dedupe: z.enum(['always', 'live', 'none']).default('always'),
+  dedupe: z.enum(DEDUPES).default('always'),
   keepPayload: duration({ min: 1 }).optional(),
   ordering: section({ onDead: z.enum(['block', 'continue']).optional() }).prefault({}),
   expiresAfter: duration({ min: 1 }).optional(),
@@ -116,7 +124,7 @@ export const careFields = {
 }
 
 /** Each is there only where it is written, so that descriptions without it keep their version. */
-export function queueingOf({
+export function writtenOnly({
   keepPayload,
   expiresAfter,
   aging,

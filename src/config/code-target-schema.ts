@@ -9,11 +9,11 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
-  queueingOf,
   statusEveryField,
   timeoutField,
   waitFields,
   waitOf,
+  writtenOnly,
 } from './care-schema.ts'
 import type { CodeTargetOptions } from './code-target.ts'
 import { policyWith } from './policy.ts'
@@ -127,7 +127,7 @@ function careOf(policy: z.output<typeof policySchema>, canLookup: boolean): Care
     deadlineMs,
     limits,
     dedupe,
-    ...queueingOf(policy),
+    ...writtenOnly(policy),
     ...(rateLimit !== undefined && { rateLimit: waitOf(rateLimit) }),
     ...(breaker !== undefined && { breaker }),
     account,

@@ -1,7 +1,7 @@
 // What the services need to know of a target: how careful to be with it, and which description it is.
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '../core/canonical-json.ts'
-import type { KeyPolicy, LookupPolicy, TargetPolicy } from '../core/policy.ts'
+import { type KeyPolicy, type LookupPolicy, NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { waitOf } from './care-schema.ts'
 import type { CareDefinition, LookupTimes, TargetDefinition } from './target-definition.ts'
 import { lookupDependsOnKey } from './target-templates.ts'
@@ -20,7 +20,7 @@ export function policyWith(
   care: CareDefinition,
   calls: Pick<TargetPolicy, 'canCancel' | 'tracking'> & { readonly dependsOnKey: boolean },
 ): TargetPolicy {
-  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits, rateLimit, breaker } = care
+  const { submit, retry, recovery, idempotency, lookup, deadlineMs, dedupe, limits } = care
   const { dependsOnKey, ...able } = calls
   return {
     timeoutMs: submit.timeoutMs,
@@ -35,16 +35,10 @@ export function policyWith(
     limits,
     expiresAfterMs: care.expiresAfterMs ?? null,
     agingMs: care.agingMs ?? null,
-    ordering: { onDead: care.onDead ?? 'block' },
-    ...(rateLimit !== undefined && waitPolicyOf(rateLimit)),
-    ...(breaker !== undefined && { breaker }),
+    onDead: care.onDead ?? NO_POLICY.onDead,
+    rateLimit: { ...NO_POLICY.rateLimit, ...waitOf(care.rateLimit ?? {}) },
+    breaker: care.breaker === undefined ? NO_POLICY.breaker : care.breaker,
   }
-}
-
-/** Nothing where nothing is said, so that what is stored of a target in code stays as it was. */
-function waitPolicyOf(written: NonNullable<CareDefinition['rateLimit']>): Pick<TargetPolicy, 'rateLimit'> {
-  const rateLimit = waitOf(written)
-  return Object.keys(rateLimit).length === 0 ? {} : { rateLimit }
 }
 
 /** Changes with anything in the description: the first 16 hex characters of its SHA-256. */

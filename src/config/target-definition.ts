@@ -1,8 +1,9 @@
 // A declarative target after parsing: defaults filled in, durations in ms, expressions still as text.
 // It is plain JSON, so that it can be stored with the attempts that used it and read back.
+import type { RetryPolicy } from '../core/backoff.ts'
 import type { BreakerPolicy } from '../core/breaker.ts'
 import type { OutcomeKind } from '../core/outcome.ts'
-import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, TargetPolicy } from '../core/policy.ts'
+import type { Dedupe, FailedFirst, OnDead, RecoveryRung, TargetLimits, WaitPolicy } from '../core/policy.ts'
 
 /** Text that may hold `{% ... %}`. */
 export type Template = string
@@ -99,10 +100,10 @@ export interface CareDefinition {
   readonly idempotency: Omit<IdempotencyDefinition, 'header'> | null
   readonly lookup: LookupTimes | null
   readonly recovery: readonly RecoveryRung[]
-  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly retry: RetryPolicy
   readonly deadlineMs: number
   readonly limits: TargetLimits
-  readonly rateLimit?: TargetPolicy['rateLimit']
+  readonly rateLimit?: Partial<WaitPolicy>
   /** Not there where it is the default one; null: none. */
   readonly breaker?: BreakerPolicy | null
   readonly dedupe: Dedupe

@@ -9,11 +9,11 @@ import {
   ladderOf,
   lookupTimeFields,
   lookupTimesOf,
-  queueingOf,
   statusEveryField,
   timeoutField,
   waitFields,
   waitOf,
+  writtenOnly,
 } from './care-schema.ts'
 import {
   convert,
@@ -151,7 +151,7 @@ function definitionOf(name: string, written: WrittenTarget): TargetDefinition {
     status: written.status === undefined ? null : statusOf(written.status),
     dedupe,
     ...(written.breaker !== undefined && { breaker: written.breaker }),
-    ...queueingOf(written),
+    ...writtenOnly(written),
     account: written.account ?? null,
   }
 }

@@ -2,7 +2,7 @@
 // Some more questions than run at once stand in line, so that the next begins when one ends and a turn records many.
 import type { Clock } from '../core/clock.ts'
 import type { Log } from '../core/log.ts'
-import type { Reconciliation } from '../core/reconciliation.ts'
+import { isCall, type Reconciliation } from '../core/reconciliation.ts'
 import type { Tracking } from '../core/tracking.ts'
 import type { SettledRow } from '../store/turn.ts'
 import type { AbortLike } from '../target/target.ts'
@@ -106,7 +106,7 @@ export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptio
       ask(target, question, (found) => {
         // Its lease ran out while a limit turned it away, and it was looked into again.
         limited = limited.filter(({ requestId }) => requestId !== found.requestId)
-        if (isCall(found)) calls.push(found)
+        if (isCall(found.verdict)) calls.push(found)
         else words.push(found)
       }),
     track: (target, question) =>
@@ -153,8 +153,4 @@ export function createChecks({ clock, log, limit, leaseMs, onNews }: ChecksOptio
 
 function turnedAway(offered: readonly Reconciliation[], rows: readonly SettledRow[]): Reconciliation[] {
   return offered.filter((_, i) => rows[i]?.applied === false && rows[i]?.reason === 'limited')
-}
-
-function isCall({ verdict }: Reconciliation): boolean {
-  return verdict.kind === 'replay' || verdict.kind === 'recall'
 }

@@ -7,16 +7,17 @@ import type { Standing } from '../store/turn.ts'
 /** One call in flight. */
 export interface Slot {
   readonly target: string
+  /** Monotonic ms. */
   readonly since: number
 }
 
 export interface Slots {
   take(target: string): Slot
   release(slot: Slot): void
-  /** Over all targets. */
+  /** How many more calls may begin, over all targets; 0 or less: none. */
   free(): number
   standingOf(target: string): Standing
-  /** When a call becomes slow by the mere passing of time, and so frees a slot; infinity: none does. */
+  /** In how many ms a call becomes slow by the mere passing of time, and so frees a slot; infinity: none does. */
   nextFreeInMs(): number
 }
 

@@ -1,7 +1,9 @@
 // What one worker has done since its start, in numbers and log lines. It reads results and changes nothing.
 import type { Log } from '../core/log.ts'
+import { credentialsCure, sayReason } from '../core/reasons.ts'
 import type { SettledRow, StopNews, TurnResult } from '../store/turn.ts'
 import type { Counting } from './counters.ts'
+import type { ToldAgain } from './told-again.ts'
 
 /** What one worker has done since its start; all are counts. */
 export interface WorkerReport {
@@ -24,7 +26,12 @@ export interface Tally {
   report(): WorkerReport
 }
 
-export function createTally(log: Log, counters: Counting): Tally {
+const STATE_WORDS: Readonly<Partial<Record<SettledRow['state'], string>>> = {
+  queued: 'queued again',
+  unknown: 'in doubt',
+}
+
+export function createTally(log: Log, counters: Counting, toldAgain: ToldAgain): Tally {
   const counts = { calls: 0, adopted: 0, replayed: 0, requeued: 0, held: 0, settled: {} as Record<string, number> }
   const countEnd = (state: string) => {
     counts.settled[state] = (counts.settled[state] ?? 0) + 1
@@ -51,20 +58,37 @@ export function createTally(log: Log, counters: Counting): Tally {
     countEnd(row.state)
     if (row.state === 'held') counts.held++
     if (row.state === 'submitted') return
-    const isForAPerson = row.state === 'held' || row.state === 'dead' || row.outcome === 'blocked'
-    log[isForAPerson ? 'warn' : 'info']({ ...row }, `request ${row.requestId} is ${row.state}: ${row.outcome}`)
+    tellState(row)
   }
 
-  /** Of a target that is left alone, people want to know why nothing goes on. */
+  /** What only a person moves is told with the command to begin with. */
+  function tellState(row: SettledRow): void {
+    const { requestId, target, state, reason, outcome } = row
+    const said = `request ${requestId} of ${target} is ${STATE_WORDS[state] ?? state}: ${sayReason(reason ?? outcome)}`
+    if (state === 'held') log.warn({ ...row }, `${said}; look at it, and say what happened: onceish show ${requestId}`)
+    else if (state === 'dead')
+      log.warn({ ...row }, `${said}; where it is still wanted, mend the cause: onceish show ${requestId}`)
+    else log.info({ ...row }, said)
+  }
+
+  /** Of a target that is left alone, people want to know why nothing goes on, who makes it go on, and that it does again. */
   function noteStop({ target, kind, why, until }: StopNews): void {
     const at = until === null ? '' : new Date(until).toISOString()
     const says = {
-      breaker_opened: `the calls to ${target} fail (${why}): nobody calls it, and one probes at ${at}`,
+      breaker_opened: `the calls to ${target} fail (${why}): nobody calls it, and one probes at ${at}; it goes on once that succeeds, or by "onceish resume ${target}" when you have mended it sooner`,
       probe_failed: `a probe of ${target} failed too: the next goes at ${at}`,
       breaker_closed: `${target} answers again: calls begin slowly`,
       told_to_wait: `${target} told to wait (${why}): nobody calls it before ${at}`,
+      paused: `${target} is paused (${why}): the API refused the credentials; ${credentialsCure(`"onceish resume ${target}"`)}`,
     }
-    log[kind === 'told_to_wait' || kind === 'breaker_closed' ? 'info' : 'warn']({ target, kind, until }, says[kind])
+    const isQuiet = kind === 'told_to_wait' && !toldAgain.isNews(target)
+    log[isQuiet ? 'info' : 'warn']({ target, kind, until }, says[kind])
+    const again = kind === 'told_to_wait' ? toldAgain.hear(target) : null
+    if (again === null) return
+    log.warn(
+      { target, ...again },
+      `${target} was told to wait ${again.times} times within ${Math.ceil(again.withinMs / 1000)} s, and each time calls begin again slowly: set its rate to about 80 % of what the API allows`,
+    )
   }
 
   function noteReconciled(row: SettledRow): void {
@@ -73,7 +97,8 @@ export function createTally(log: Log, counters: Counting): Tally {
     else if (row.state === 'held') counts.held++
     else if (row.state === 'invoking') counts[row.outcome === 'replay' ? 'replayed' : 'requeued']++
     if (row.state !== 'unknown') countEnd(row.state)
-    log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
+    if (row.state === 'held') tellState(row)
+    else log.info({ ...row }, `request ${row.requestId} in doubt: ${row.outcome}`)
   }
 
   function noteTracked(row: SettledRow): void {

@@ -21,11 +21,12 @@ import { createChecks } from './checks.ts'
 import { createCounters, type WorkerCounters } from './counters.ts'
 import { createPace } from './pace.ts'
 import { plainEvents } from './plain-events.ts'
-import { createRankingWord } from './ranking-word.ts'
+import { createRankingNews } from './ranking-news.ts'
 import { createRunningCalls } from './running-calls.ts'
 import { createSlots } from './slots.ts'
 import { createStallWatch } from './stalls.ts'
 import { createTally, type WorkerReport } from './tally.ts'
+import { createToldAgain } from './told-again.ts'
 import { createTrouble } from './trouble.ts'
 import { createWake } from './wake.ts'
 
@@ -113,8 +114,9 @@ function createLoop(options: WorkerOptions) {
   const counters = createCounters()
   const slots = createSlots(clock, concurrency)
   const running = createRunningCalls({ registry, clock, leaseMs, counters, slots, onResult: keepAnswer })
-  const tally = createTally(log, counters)
-  const ranking = createRankingWord({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
+  const toldAgain = createToldAgain({ clock, targets: claimTargets, buckets: options.buckets })
+  const tally = createTally(log, counters, toldAgain)
+  const ranking = createRankingNews({ store, log, targets: claimTargets, actor: `worker:${options.name}` })
   const trouble = createTrouble(log, counters)
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
   const startedAt = clock.wallNow()
@@ -345,7 +347,7 @@ function createLoop(options: WorkerOptions) {
         lookFrom,
         prepare: options.prepare,
       },
-      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, targets: serves, room: roomOfChecks() },
+      check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, room: roomOfChecks() },
       policyOf,
       random: options.random,
     })

@@ -5,6 +5,11 @@ export interface BackoffPolicy {
   readonly maxMs: number
 }
 
+export interface RetryPolicy extends BackoffPolicy {
+  /** Calls, the first included. */
+  readonly maxAttempts: number
+}
+
 /** The longest wait that `backoffMs` can give for this step (0 is the first retry). */
 function longestBackoffMs(policy: BackoffPolicy, step: number): number {
   return Math.min(policy.maxMs, policy.initialMs * 2 ** Math.min(step, 40))
@@ -22,10 +27,7 @@ export function spreadMs(toldMs: number, random: number): number {
 }
 
 /** The longest that all attempts with their backoffs can take. */
-export function retryHorizonMs(
-  retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number },
-  timeoutMs: number,
-): number {
+export function retryHorizonMs(retry: RetryPolicy, timeoutMs: number): number {
   let horizonMs = retry.maxAttempts * timeoutMs
   for (let step = 0; step < retry.maxAttempts - 1; step++) horizonMs += longestBackoffMs(retry, step)
   return horizonMs

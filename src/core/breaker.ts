@@ -1,5 +1,6 @@
 // A circuit breaker as arithmetic on one stored row a target: what its calls come to opens it, and a single probe at a time tries
 // whether it may close. Pure; the store reads and writes the row in the transaction of the turn, so that all workers share it.
+import { wasSetBack } from './clock.ts'
 import type { Outcome } from './outcome.ts'
 
 export interface BreakerPolicy {
@@ -28,13 +29,15 @@ export interface ClosedBreaker {
 
 export interface OpenBreaker {
   readonly kind: 'open'
+  /** UTC epoch ms. */
   readonly since: number
-  /** What the failure that opened it was. */
+  /** The failure that opened it. */
   readonly reason: string
+  /** One after the other. */
   readonly failedProbes: number
-  /** No call before. While a probe is out: when that one is given up, and another may go. */
+  /** The next probe is the first call that is due from then on; UTC epoch ms. While one is out: when that is given up. */
   readonly probeAt: number
-  /** A probe is out: its request. */
+  /** The request whose call is the probe that is out; null: none is. */
   readonly probe: number | null
 }
 
@@ -93,7 +96,8 @@ function count(
   { rate }: BreakerPolicy,
   now: number,
 ): ClosedBreaker {
-  const isFresh = breaker !== null && rate !== null && now >= breaker.from && now - breaker.from < rate.withinMs
+  const isFresh =
+    breaker !== null && rate !== null && !wasSetBack(breaker.from, now) && now - breaker.from < rate.withinMs
   const window = isFresh ? breaker : { from: now, calls: 0, failures: 0 }
   const failed = bearing === 'failure' ? 1 : 0
   return {
@@ -136,10 +140,10 @@ function afterOpening(
 export function callsAllowed(breaker: Breaker | null, now: number): 'any' | 'probe' | 'none' {
   if (breaker === null || breaker.kind === 'closed') return 'any'
   // A clock that was set back must not keep it open for as long as it lost.
-  return now >= breaker.probeAt || now < breaker.since ? 'probe' : 'none'
+  return now >= breaker.probeAt || wasSetBack(breaker.since, now) ? 'probe' : 'none'
 }
 
-/** @param untilMs how long the probe may take, its lease. */
-export function beginProbe(breaker: OpenBreaker, requestId: number, now: number, untilMs: number): OpenBreaker {
-  return { ...breaker, since: Math.min(breaker.since, now), probe: requestId, probeAt: now + untilMs }
+/** @param leaseMs how long the probe may take. */
+export function beginProbe(breaker: OpenBreaker, requestId: number, now: number, leaseMs: number): OpenBreaker {
+  return { ...breaker, since: Math.min(breaker.since, now), probe: requestId, probeAt: now + leaseMs }
 }

@@ -38,8 +38,13 @@ export function shortestSince(start: Instant, now: Instant): number {
   return Math.min(now.wall - start.wall, now.monotonic - start.monotonic)
 }
 
-/** An instant that lies so far ahead of the clock was read before the clock was set back; less is what two readings may differ by. */
-export const CLOCK_SET_MS = 1000
+/** Two readings of one clock may differ by less. */
+const CLOCK_SET_MS = 1000
+
+/** The wall clock has been set back since it showed `at`, so that no time can be counted from there. Both are UTC epoch ms. */
+export function wasSetBack(at: number, now: number): boolean {
+  return now < at - CLOCK_SET_MS
+}
 
 /** A difference between the two clocks that is no setting. */
 export const CLOCK_NOISE_MS = 100

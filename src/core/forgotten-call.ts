@@ -1,7 +1,8 @@
 // A store that was put back from a copy has forgotten what was called since. What it owes is in doubt, as after a call that
 // nobody recorded: made at the earliest right after the copy, ended at the latest just now.
-import { RELEASED, type Transition, transition } from './settlement.ts'
+
 import type { TaskState } from './task-state.ts'
+import { RELEASED, type Transition, transition } from './transition.ts'
 
 /** Instants are UTC epoch ms. */
 export interface ForgottenTime {

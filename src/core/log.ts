@@ -4,7 +4,7 @@ export interface Log {
   debug(fields: object, message: string): void
   /** What became of requests, where that is not the plain success. */
   info(fields: object, message: string): void
-  /** Something needs a person: held, dead, paused. */
+  /** Something needs a person (held, dead, paused), or nobody calls a target for a while: breakers and told waits, and their ends. */
   warn(fields: object, message: string): void
   /** The store or the process is in trouble. */
   error(fields: object, message: string): void

@@ -24,10 +24,11 @@ export function hashCanonical(request: {
   given?: string | undefined
   nonce?: string | undefined
 }): HashedRequest {
-  const { canonical } = request
-  if (request.given === undefined || DERIVED.test(request.given)) return derived(request.target, canonical, request)
-  checkGiven(request.given)
-  const logicalHash = request.nonce === undefined ? request.given : `${request.given}#${request.nonce}`
+  const { canonical, given } = request
+  if (given === undefined) return derived(request.target, canonical, request)
+  checkGiven(given)
+  if (DERIVED.test(given)) return derived(request.target, canonical, request)
+  const logicalHash = request.nonce === undefined ? given : `${given}#${request.nonce}`
   return { logicalHash, ledgerHash: ledgerHashOf(request.target, logicalHash), payloadHash: sha256(canonical) }
 }
 
@@ -58,13 +59,14 @@ function derived(
   return { logicalHash, ledgerHash: Buffer.from(digits, 'hex'), payloadHash: null }
 }
 
-function checkGiven(given: string): void {
-  if (given.length === 0 || given.length > MAX_LOGICAL_HASH_CHARS || !given.isWellFormed()) {
-    throw new OnceishError(
-      'REQUEST_INVALID',
-      `a logical hash has 1 to ${MAX_LOGICAL_HASH_CHARS} well-formed characters; this one has ${given.length}`,
-    )
-  }
+function checkGiven(given: unknown): void {
+  if (typeof given === 'string' && given.length > 0 && given.length <= MAX_LOGICAL_HASH_CHARS && given.isWellFormed())
+    return
+  const shown = typeof given === 'string' ? `${given.length} of them` : JSON.stringify(given)
+  throw new OnceishError(
+    'REQUEST_INVALID',
+    `logicalHash is text of 1 to ${MAX_LOGICAL_HASH_CHARS} well-formed characters, not ${shown}`,
+  )
 }
 
 function sha256(text: string): Buffer {

@@ -1,10 +1,13 @@
 // How careful to be with one target: plain data that decisions read. Filled by the config and by code targets.
+import type { RetryPolicy } from './backoff.ts'
 import { type BreakerPolicy, DEFAULT_BREAKER } from './breaker.ts'
 
 /** How doubt is settled, in order. */
 export type RecoveryRung = 'lookup' | 'replay' | 'hold'
+/** The words of `dedupe`. */
+export const DEDUPES = ['always', 'live', 'none'] as const
 /** When a logical hash stands for one request: for good, until it is submitted, or never. */
-export type Dedupe = 'always' | 'live' | 'none'
+export type Dedupe = (typeof DEDUPES)[number]
 /** What a request that ended dead does to those behind it under its ordering key. */
 export type OnDead = 'block' | 'continue'
 /** What a repeat under a key gets after a failed first call. */
@@ -41,7 +44,7 @@ export interface LookupPolicy {
 
 export interface TargetPolicy {
   readonly timeoutMs: number
-  readonly retry: { readonly maxAttempts: number; readonly initialMs: number; readonly maxMs: number }
+  readonly retry: RetryPolicy
   readonly recovery: readonly RecoveryRung[]
   readonly key: KeyPolicy | null
   readonly lookup: LookupPolicy | null
@@ -54,21 +57,19 @@ export interface TargetPolicy {
   /** How long the payload of a submitted request is kept; null: it leaves with the settlement. */
   readonly keepPayloadMs: number | null
   readonly limits: TargetLimits
-  readonly ordering: { readonly onDead: OnDead }
-  /** Not there: its defaults. */
-  readonly rateLimit?: { readonly maxWaitMs?: number; readonly scope?: WaitScope; readonly rampMs?: number }
-  /** Not there: the default one. Null: none. */
-  readonly breaker?: BreakerPolicy | null
+  /** What a dead request does to those behind it. */
+  readonly onDead: OnDead
+  readonly rateLimit: WaitPolicy
+  /** What opens the target's breaker; null: nothing does. */
+  readonly breaker: BreakerPolicy | null
   /** How long after its due time a request that says nothing of it expires; null: never. */
   readonly expiresAfterMs: number | null
   /** How much waiting one step of priority is worth; null: priorities alone count. */
   readonly agingMs: number | null
 }
 
-/** What opens the target's breaker; null: nothing does. */
-export function breakerOf({ breaker }: TargetPolicy): BreakerPolicy | null {
-  return breaker === undefined ? DEFAULT_BREAKER : breaker
-}
+/** Undefined: nobody describes the target. */
+export type PolicyOf = (target: string) => TargetPolicy | undefined
 
 /** How many calls, of all workers together; null: no limit. */
 export interface Limits {
@@ -88,25 +89,24 @@ export type Buckets = Readonly<Record<string, Limits>>
 /** Whom a wait that the API told stops: the target alone, or all that share its bucket. */
 export type WaitScope = 'target' | 'bucket'
 
-/** The bucket where there is one, unless the target says otherwise. */
+/** What to do where the API tells to wait. */
+export interface WaitPolicy {
+  /** A request that is told to wait for longer is parked. */
+  readonly maxWaitMs: number
+  /** `bucket`: where the target shares one. */
+  readonly scope: WaitScope
+  /** How long calls take, after a wait, to be as many as the limit allows. */
+  readonly rampMs: number
+}
+
+const DEFAULT_WAIT: WaitPolicy = { maxWaitMs: 3_600_000, scope: 'bucket', rampMs: 24_000 }
+
+/** Whom a wait stops, by name. */
 export function waitScopeOf(target: string, { limits, rateLimit }: TargetPolicy): { scope: WaitScope; name: string } {
   const { bucket } = limits
-  return bucket === undefined || rateLimit?.scope === 'target'
+  return bucket === undefined || rateLimit.scope === 'target'
     ? { scope: 'target', name: target }
     : { scope: 'bucket', name: bucket }
-}
-
-const MAX_WAIT_MS = 3_600_000
-const RAMP_MS = 24_000
-
-/** A request that is told to wait for longer is parked. */
-export function maxWaitMsOf({ rateLimit }: TargetPolicy): number {
-  return rateLimit?.maxWaitMs ?? MAX_WAIT_MS
-}
-
-/** How long calls take to be as many as the limit allows, after a wait. */
-export function rampMsOf({ rateLimit }: TargetPolicy): number {
-  return rateLimit?.rampMs ?? RAMP_MS
 }
 
 /** A token bucket. */
@@ -175,7 +175,9 @@ export const NO_POLICY: TargetPolicy = {
   dedupe: 'always',
   keepPayloadMs: null,
   limits: { concurrency: null, rate: null },
-  ordering: { onDead: 'block' },
+  onDead: 'block',
+  rateLimit: DEFAULT_WAIT,
+  breaker: DEFAULT_BREAKER,
   expiresAfterMs: null,
   agingMs: null,
 }

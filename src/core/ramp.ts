@@ -9,13 +9,13 @@ const FIRST_SHARE = 0.1
 /** What a worker calls at once by default stands for the limit of a target that has none. */
 const UNLIMITED_CONCURRENCY = 64
 
-/** What the limit allows in one step. A concurrency says nothing of time, and counts as so many calls in a step. */
+/** What the limit allows in one step, in calls. A concurrency says nothing of time, and counts as so many calls in a step. */
 function callsAStep({ rate, concurrency }: Limits, stepMs: number): number {
   if (rate === null) return concurrency ?? UNLIMITED_CONCURRENCY
   return (rate.count * stepMs) / rate.perMs
 }
 
-/** What part of the limit may be used, `sinceMs` after the end of the wait. */
+/** What part of the limit may be used, 0 to 1, `sinceMs` after the end of the wait. */
 export function rampShare(rampMs: number, sinceMs: number): number {
   return sinceMs >= rampMs ? 1 : FIRST_SHARE * 2 ** Math.floor((sinceMs * STEPS) / rampMs)
 }
@@ -30,7 +30,7 @@ export function rampAllowance(limits: Limits, rampMs: number, sinceMs: number): 
   return Math.max(1, Math.floor(callsAStep(limits, stepMs) * FIRST_SHARE * steps + 1e-9))
 }
 
-/** When, after the end of the wait, the allowance is more than `begun`. */
+/** How many ms after the end of the wait the allowance is more than `begun` calls. */
 export function rampOpensAfterMs(limits: Limits, rampMs: number, begun: number): number {
   if (begun < 1) return 0
   const stepMs = rampMs / STEPS

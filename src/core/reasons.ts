@@ -37,7 +37,8 @@ const SENTENCES: Readonly<Record<string, string>> = {
   lookup_memory_over: 'the lookup shows nothing, and the API may have forgotten the task by now',
   several_tasks: 'more than one task was found',
   found_other_generation: 'a task was found that an earlier request of the same hash may have made',
-  account_changed: 'the config names another account or origin than the one that was called',
+  account_changed:
+    'the config names another account or origin than the one that was called; for a key that is rotated, `account` of the target, set before, says that it is the same account',
   executed_without_id: 'an answer showed that it happened, without a task id',
   rejected_in_doubt: 'the last call was refused, an earlier one may have had an effect',
   exists_not_ours: 'something of this name exists at the API, and it is not ours',
@@ -79,6 +80,16 @@ const SENTENCES: Readonly<Record<string, string>> = {
   status_undetermined: 'the API could not say what became of the task',
   another_task: 'the API made another task than the one that the request was settled on',
   task_of_an_ended_request: 'the API made a task for a request that had ended without one',
+}
+
+/** Of a target that paused itself: its API refused the credentials. A person's pause names what they gave as its reason. */
+export function isOfCredentials(pauseReason: string | null): boolean {
+  return pauseReason?.startsWith('blocked: ') ?? false
+}
+
+/** In this order: a worker reads its environment when it starts, so that one with the old key would pause the target again. */
+export function credentialsCure(resume: string): string {
+  return `mend the key, restart every worker, then ${resume}`
 }
 
 export function sayReason(reason: string): string {

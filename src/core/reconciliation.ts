@@ -1,18 +1,10 @@
 // What recovery asks of a row in doubt, and what that does. The sweep proposes; the transaction checks again and writes.
 import type { Evidence } from './outcome.ts'
 import type { TargetPolicy } from './policy.ts'
-import {
-  canceled,
-  expired,
-  isExpired,
-  RELEASED,
-  type SettleContext,
-  settleOn,
-  type Transition,
-  transition,
-} from './settlement.ts'
+import { type SettleContext, settleOn } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
-import { clockKnownAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
+import { canceled, expired, isExpired, RELEASED, type Transition, transition } from './transition.ts'
+import { clockKnownAt, doubtEndsAt, isPastDeadline, mayRecall, replayWindow, type WindowClock } from './windows.ts'
 
 export type ReconciliationVerdict =
   /** The lookup found the task. */
@@ -31,6 +23,13 @@ export type ReconciliationVerdict =
     }
   /** Canceled at the API, or surely never there. */
   | { readonly kind: 'canceled'; readonly reason: string; readonly evidence: Evidence | null }
+
+/** What it leads to is a call. */
+export function isCall(
+  verdict: ReconciliationVerdict,
+): verdict is ReconciliationVerdict & { kind: 'replay' | 'recall' } {
+  return verdict.kind === 'replay' || verdict.kind === 'recall'
+}
 
 export interface Reconciliation {
   readonly requestId: number
@@ -84,12 +83,8 @@ function replay(row: TaskState, reason: string, context: ReconcileContext): Reco
   const window = replayWindow(row, policy, context.clock)
   if (window.kind === 'wait') {
     if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)
-    const deadline = (row.unknownSince ?? now) + policy.deadlineMs
-    return later(
-      row,
-      { at: Math.min(window.until, deadline), reason: 'clock_behind', missCounted: false, evidence: null },
-      now,
-    )
+    const at = Math.min(window.until, doubtEndsAt(row, policy, now))
+    return later(row, { at, reason: 'clock_behind', missCounted: false, evidence: null }, now)
   }
   if (window.kind !== 'open') return holdRow('key_window_closed', null)
   if (isPastDeadline(row, policy, now)) return holdRow('deadline', null)
@@ -106,7 +101,7 @@ function recall(
   if (until !== null) return later(row, { at: until, reason: 'clock_behind', missCounted: false, evidence }, now)
   if (!mayRecall(row, policy, context.clock, row.misses + 1)) return holdRow('miss_without_proof', evidence)
   // None of its attempts happened, so a call now would be its first, and too late.
-  if (isExpired(row, now)) return expired(row, evidence, policy.ordering.onDead)
+  if (isExpired(row.expiresAt, now)) return expired(row, evidence, policy.onDead === 'block')
   if (row.attempts >= policy.retry.maxAttempts) return holdRow('attempts_spent', evidence)
   // The settled misses cover every attempt so far: none of them is in doubt any more.
   const patch = { attempts: row.attempts + 1, doubtfulAttempts: [], evidence }

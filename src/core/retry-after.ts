@@ -28,23 +28,18 @@ export const WAIT_UNITS = ['s', 'ms', 'epoch-s', 'epoch-ms', 'http-date', 'rfc33
 type WaitUnit = (typeof WAIT_UNITS)[number]
 type Reader = (value: string, now: number) => number
 
-/** What a configured header's value means; without one of these its own form tells. A value of another form tells nothing. */
+/**
+ * What a header's value means, in ms from now; a value of another form tells nothing (NaN). Deltas in seconds are whole in the
+ * grammar, so that decimals are rounded up.
+ */
 const UNITS: Readonly<Record<WaitUnit, Reader>> = {
-  s: (value, now) => numeric(value, now, 's'),
-  ms: (value, now) => numeric(value, now, 'ms'),
-  'epoch-s': (value, now) => numeric(value, now, 'epoch-s'),
-  'epoch-ms': (value, now) => numeric(value, now, 'epoch-ms'),
+  s: (value) => Math.ceil(numberOf(value)) * 1000,
+  ms: (value) => numberOf(value),
+  'epoch-s': (value, now) => numberOf(value) * 1000 - now,
+  'epoch-ms': (value, now) => numberOf(value) - now,
   'http-date': (value, now) => httpDate(value) - now,
   rfc3339: (value, now) => rfc3339(value) - now,
   duration: (value) => durationMs(value),
-}
-
-/** Deltas in seconds are whole in the grammar, so that decimals are rounded up. */
-const NUMBERS = {
-  s: (value: number) => Math.ceil(value) * 1000,
-  ms: (value: number) => value,
-  'epoch-s': (value: number, now: number) => value * 1000 - now,
-  'epoch-ms': (value: number, now: number) => value - now,
 }
 
 /**
@@ -54,7 +49,7 @@ const NUMBERS = {
 export function retryAfterMs(headers: HeaderMap, now: number): number | null {
   const value = headers['retry-after']?.trim()
   if (!value) return null
-  return bounded(NUMBER.test(value) ? numeric(value, 0, 's') : httpDate(value) - serverNow(headers, now))
+  return bounded(NUMBER.test(value) ? UNITS.s(value, now) : httpDate(value) - serverNow(headers, now))
 }
 
 /**
@@ -121,14 +116,14 @@ function somethingLeft(headers: HeaderMap, name: string): boolean {
 function guessedWaitMs(value: string, now: number): number | null {
   if (NUMBER.test(value)) {
     const number = Number(value)
-    return bounded(numeric(value, now, number > 1e12 ? 'epoch-ms' : number > 1e9 ? 'epoch-s' : 's'))
+    return bounded(UNITS[number > 1e12 ? 'epoch-ms' : number > 1e9 ? 'epoch-s' : 's'](value, now))
   }
   if (DURATION.test(value)) return bounded(durationMs(value))
   return bounded((RFC_3339.test(value) ? rfc3339(value) : httpDate(value)) - now)
 }
 
-function numeric(value: string, now: number, unit: keyof typeof NUMBERS): number {
-  return NUMBER.test(value) ? NUMBERS[unit](Number(value), now) : Number.NaN
+function numberOf(value: string): number {
+  return NUMBER.test(value) ? Number(value) : Number.NaN
 }
 
 function rfc3339(value: string): number {

@@ -2,9 +2,21 @@
 // An answer never overwrites a newer attempt, and a row in doubt never becomes ready, dead or canceled by itself.
 import { backoffMs, spreadMs } from './backoff.ts'
 import type { Evidence, Outcome } from './outcome.ts'
-import { maxWaitMsOf, type OnDead, type TargetPolicy, tellsRepeats } from './policy.ts'
-import { isInDoubt, isSettled, type OlderAnswer, type StoredState, type TaskState } from './task-state.ts'
-import { windowClosesAt } from './windows.ts'
+import { type TargetPolicy, tellsRepeats } from './policy.ts'
+import { isInDoubt, isSettled, type OlderAnswer, type TaskState } from './task-state.ts'
+import {
+  canceled,
+  dead,
+  type EventDraft,
+  expired,
+  isExpired,
+  type Orphan,
+  RELEASED,
+  type TaskStatePatch,
+  type Transition,
+  transition,
+} from './transition.ts'
+import { doubtEndsAt, windowClosesAt } from './windows.ts'
 
 /** The end of one attempt, as the worker that made the call saw it. */
 export interface AttemptResult {
@@ -18,40 +30,6 @@ export interface AttemptResult {
   readonly endedAt: number
 }
 
-export type TaskStatePatch = { -readonly [K in keyof TaskState]?: TaskState[K] }
-
-export interface EventDraft {
-  readonly kind: string
-  readonly reason: string | null
-  readonly detail?: unknown
-}
-
-export interface Orphan {
-  readonly attempt: number
-  readonly taskId: string
-  readonly evidence: Evidence | null
-}
-
-/** One transition as data; the store executes it whole. */
-export interface Transition {
-  readonly kind: 'transition'
-  readonly to: StoredState
-  readonly patch: TaskStatePatch
-  /** Where `to` is `queued`: when the request is due again. */
-  readonly dueAt: number | null
-  /** The next attempt renders its call anew. */
-  readonly unfreeze: boolean
-  /** The next attempt uses a new key, whose window begins with it. */
-  readonly raiseGeneration: boolean
-  readonly pauseTarget: string | null
-  readonly orphan: Orphan | null
-  /** Where `to` is `dead`: those of its ordering key wait until a person has retried, canceled or purged it. */
-  readonly keepsPlace: boolean
-  /** The payload is copied before the request leaves. */
-  readonly keepPayload: boolean
-  readonly event: EventDraft | null
-}
-
 export type Decision = Transition | { readonly kind: 'ignored'; readonly why: string; readonly orphan: Orphan | null }
 
 export interface SettleContext {
@@ -59,25 +37,6 @@ export interface SettleContext {
   readonly policy: TargetPolicy
   readonly random: () => number
 }
-
-export function transition(to: StoredState, parts: Partial<Omit<Transition, 'kind' | 'to'>> = {}): Transition {
-  return {
-    kind: 'transition',
-    to,
-    patch: {},
-    dueAt: null,
-    unfreeze: false,
-    raiseGeneration: false,
-    pauseTarget: null,
-    orphan: null,
-    keepsPlace: false,
-    keepPayload: false,
-    event: null,
-    ...parts,
-  }
-}
-
-export const RELEASED = { leaseOwner: null, leaseUntil: null } as const
 
 /** What `result` does to `row`, whoever's it is now. */
 export function decideSettlement(row: TaskState, result: AttemptResult, context: SettleContext): Decision {
@@ -259,10 +218,9 @@ function firstCheckAt(row: TaskState, outcome: Outcome, context: SettleContext):
   const { now, policy } = context
   if (policy.key === null && policy.lookup === null) return now
   const at = now + nextWaitMs(row.backoffStep, toldWaitMs(outcome), context)
-  const deadline = (row.unknownSince ?? now) + policy.deadlineMs
   const soonest = now + nextWaitMs(row.backoffStep, null, context)
   const closesAt = windowClosesAt(row, policy) ?? Number.POSITIVE_INFINITY
-  return Math.min(at, deadline, Math.max(soonest, closesAt - policy.timeoutMs))
+  return Math.min(at, doubtEndsAt(row, policy, now), Math.max(soonest, closesAt - policy.timeoutMs))
 }
 
 function hold(row: TaskState, result: AttemptResult, reason: string): Transition {
@@ -297,9 +255,8 @@ function decideWithoutEffect(row: TaskState, result: AttemptResult, context: Set
   // An earlier answer showed that it happened: whatever this attempt was refused, there is a task to find.
   if (row.executed) return doubt(row, result, context, 'executed_without_id')
   if (row.cancelRequested) return canceled(outcome.evidence, 'no_effect')
-  if (outcome.kind === 'rejected')
-    return dead(outcome.evidence, 'rejected', row.attempts, context.policy.ordering.onDead)
-  if (isExpired(row, context.now)) return expired(row, outcome.evidence, context.policy.ordering.onDead)
+  if (outcome.kind === 'rejected') return dead(outcome.evidence, 'rejected', row.attempts, keepsPlace(context))
+  if (isExpired(row.expiresAt, context.now)) return expired(row, outcome.evidence, keepsPlace(context))
   return requeue(row, result, context)
 }
 
@@ -316,7 +273,7 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
   const { evidence } = outcome
   const attempts = isRefunded(outcome) ? Math.max(0, row.attempts - 1) : row.attempts
   if (attempts >= context.policy.retry.maxAttempts)
-    return dead(evidence, 'attempts_spent', attempts, context.policy.ordering.onDead)
+    return dead(evidence, 'attempts_spent', attempts, keepsPlace(context))
   const isWritten = outcome.kind === 'not_executed' ? outcome.written : evidence.phase !== 'not_sent'
   // The claim wrote both instants at once, so equal ones say that no earlier attempt began the key's window.
   const beganWindow = row.startedAt === row.updatedAt
@@ -338,52 +295,29 @@ function requeue(row: TaskState, result: AttemptResult, context: SettleContext):
     dueAt: context.now + waitMs,
     unfreeze: true,
     // The API would repeat its refusal under this key for as long as it remembers it.
-    raiseGeneration: isWritten && context.policy.key?.failedFirst === 'replayed',
+    raiseGeneration: (isWritten || isRepeat(row)) && context.policy.key?.failedFirst === 'replayed',
     event: isSameAgain ? null : { kind: outcome.kind, reason: evidence.rule ?? null, detail: { evidence, waitMs } },
   })
 }
 
+/** An attempt before it was in doubt under the same key: it may have left, and what it was refused is then kept under that key. */
+function isRepeat({ unknownSince, attempts, replays }: TaskState): boolean {
+  return unknownSince !== null && attempts + replays > 1
+}
+
+/** Of one that ends dead. */
+function keepsPlace({ policy }: SettleContext): boolean {
+  return policy.onDead === 'block'
+}
+
 /** Told to wait for longer than its target lets a request wait unseen. */
 function isParked(outcome: Outcome, policy: TargetPolicy): boolean {
-  return (toldWaitMs(outcome) ?? 0) > maxWaitMsOf(policy)
+  return (toldWaitMs(outcome) ?? 0) > policy.rateLimit.maxWaitMs
 }
 
 /** The attempt burned no budget: it was never written, limited by the API, or refused for the target's sake. */
 function isRefunded(outcome: Outcome): boolean {
   return outcome.kind === 'blocked' || (outcome.kind === 'not_executed' && outcome.refund)
-}
-
-export function dead(evidence: Evidence, reason: string, attempts: number, onDead: OnDead): Transition {
-  return transition('dead', {
-    patch: { ...RELEASED, attempts, nextCheckAt: null, reason, evidence },
-    keepsPlace: onDead === 'block',
-    unfreeze: true,
-    event: { kind: 'dead', reason, detail: { evidence } },
-  })
-}
-
-/** Its deadline is over: whatever surely had no effect is not called any more. */
-export function isExpired({ expiresAt }: { readonly expiresAt: number | null }, now: number): boolean {
-  return expiresAt !== null && expiresAt <= now
-}
-
-/** Of a request without doubt only: each of its attempts, if there was one, surely had no effect. */
-export function expired(row: TaskState, evidence: Evidence | null, onDead: OnDead): Transition {
-  return transition('dead', {
-    patch: { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], reason: 'expired', evidence },
-    keepsPlace: onDead === 'block',
-    unfreeze: true,
-    event: { kind: 'dead', reason: 'expired', detail: { evidence, expiresAt: row.expiresAt } },
-  })
-}
-
-export function canceled(evidence: Evidence | null, reason: string): Transition {
-  const patch = { ...RELEASED, nextCheckAt: null, doubtfulAttempts: [], olderAnswer: null, reason }
-  return transition('canceled', {
-    patch: evidence === null ? patch : { ...patch, evidence },
-    unfreeze: true,
-    event: { kind: 'canceled', reason, detail: { evidence } },
-  })
 }
 
 function toldWaitMs(outcome: Outcome): number | null {

@@ -19,6 +19,13 @@ export const REQUEST_STATES = [
 /** One of the states that a user sees. */
 export type RequestState = (typeof REQUEST_STATES)[number]
 
+export const QUEUED_STATES = ['ready', 'scheduled'] as const satisfies readonly RequestState[]
+export type QueuedState = (typeof QUEUED_STATES)[number]
+
+export function isQueued(state: RequestState | undefined): state is QueuedState {
+  return state === 'ready' || state === 'scheduled'
+}
+
 /** What `task_state.state` holds. */
 export type StoredState = 'queued' | Exclude<RequestState, 'scheduled' | 'ready'>
 

@@ -2,8 +2,10 @@
 // lost is `lost`, and what follows is a person's to say.
 import { spreadMs } from './backoff.ts'
 import type { TaskStatus } from './outcome.ts'
-import { RELEASED, type SettleContext, type Transition, transition } from './settlement.ts'
+import type { SettleContext } from './settlement.ts'
 import type { TaskState } from './task-state.ts'
+import { RELEASED, type Transition, transition } from './transition.ts'
+import { isPastDeadline } from './windows.ts'
 
 export interface Tracking {
   readonly requestId: number
@@ -49,7 +51,7 @@ function end(
 /** Kept open and told once; never failed, and no longer asked after the deadline. */
 function unclear(row: TaskState, status: TaskStatus, context: SettleContext, reason: string): Transition {
   const since = row.unknownSince ?? context.now
-  if (context.now - since >= context.policy.deadlineMs) return end(row, 'expired', reason, status)
+  if (isPastDeadline(row, context.policy, context.now)) return end(row, 'expired', reason, status)
   const told = status.kind === 'undetermined' ? status.retryAfterMs : null
   return {
     ...askAgain(row, context, { unknownSince: since, reason }, told),

@@ -1,5 +1,6 @@
 // When time permits a second call, and when a miss counts. Pure: the sweep plans with these, and the store asks them
 // again inside the transaction that writes.
+import type { SteadyTime, ToldTime } from './clock.ts'
 import { invariant } from './errors.ts'
 import type { KeyPolicy, TargetPolicy } from './policy.ts'
 import type { TaskState } from './task-state.ts'
@@ -10,6 +11,12 @@ export interface WindowClock {
   readonly latest: number
   /** The largest steady time that a commit has written. */
   readonly highWaterAt: number
+}
+
+/** @param told what the store says of its time. */
+export function windowClockOf(wall: number, steady: SteadyTime, told: ToldTime): WindowClock {
+  steady.hear(told)
+  return { wall, latest: steady.now(), highWaterAt: told.highWaterAt }
 }
 
 export type ReplayWindow =
@@ -91,8 +98,17 @@ export function missesProveAbsence(row: TaskState, policy: TargetPolicy, clock: 
   )
 }
 
+/** When doubt is held for a person, whatever was found. @param now since when it is in doubt, where it is not yet. */
+export function doubtEndsAt(
+  { unknownSince }: Pick<TaskState, 'unknownSince'>,
+  policy: TargetPolicy,
+  now: number,
+): number {
+  return (unknownSince ?? now) + policy.deadlineMs
+}
+
 export function isPastDeadline(row: TaskState, policy: TargetPolicy, now: number): boolean {
-  return row.unknownSince !== null && now - row.unknownSince >= policy.deadlineMs
+  return now >= doubtEndsAt(row, policy, now)
 }
 
 const UNKNOWN_ARRIVAL_MS = 30_000

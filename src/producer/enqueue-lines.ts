@@ -2,9 +2,9 @@
 import { isOnceishError, OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
-import type { NewRequest, Store } from '../store/store.ts'
+import { isRefused, type NewRequest, type Store } from '../store/store.ts'
 import { type Line, readLines } from './lines.ts'
-import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
+import { type EnqueueRequest, REQUEST_FIELDS, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
 
 /** Why one line was refused. */
@@ -40,18 +40,9 @@ export interface EnqueueLinesOptions extends LinesOptions {
 }
 
 const MAX_REPORTED_ERRORS = 1000
-const FIELDS = [
-  'target',
-  'payload',
-  'priority',
-  'logicalHash',
-  'runAt',
-  'delay',
-  'expiresAt',
-  'orderingKey',
-  'group',
-  'dedupe',
-] as const
+
+/** The fields of a line, for people. */
+export const LINE_SHAPE = `{${REQUEST_FIELDS.map((name) => (name === 'payload' ? '"payload"' : `"${name}"?`)).join(', ')}}`
 
 /**
  * `stop`: the transactions before the bad line's stay; the line's own is not written; re-running the file is safe.
@@ -85,14 +76,14 @@ export async function enqueueLines(
     const written = batch
     batch = []
     const last = results.at(-1)
-    if (stopAtRefusal && (last?.kind === 'conflict' || last?.kind === 'expired')) {
+    if (stopAtRefusal && last !== undefined && isRefused(last)) {
       refuse((written[results.length - 1] as { line: number }).line, refusalError(last))
       return false
     }
     results.forEach((result, index) => {
-      if (result.kind === 'inserted') report.enqueued++
-      else if (result.kind === 'duplicate') report.deduplicated++
-      else refuse((written[index] as { line: number }).line, refusalError(result))
+      if (isRefused(result)) refuse((written[index] as { line: number }).line, refusalError(result))
+      else if (result.kind === 'inserted') report.enqueued++
+      else report.deduplicated++
     })
     options.onProgress?.({ lines, bytes })
     return true
@@ -140,36 +131,21 @@ function parseLine(line: Line, options: EnqueueLinesOptions): EnqueueRequest | n
   if (line.text.trim() === '') return null
   const value = parsePayload(line.text)
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new OnceishError(
-      'LINE_INVALID',
-      'it is no object: a line is {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "group"?, "dedupe"?}',
-    )
+    throw new OnceishError('LINE_INVALID', `it is no object: a line is ${LINE_SHAPE}`)
   }
   return toEnqueueRequest(value as Record<string, unknown>, options.defaultTarget)
 }
 
+/** What the fields hold is checked with everything else about a request (`toNewRequest`). */
 function toEnqueueRequest(value: Record<string, unknown>, defaultTarget: string | undefined): EnqueueRequest {
   for (const name of Object.keys(value)) {
-    if (!(FIELDS as readonly string[]).includes(name)) {
-      throw new OnceishError('LINE_INVALID', `it has an unknown field "${name}"${didYouMean(name, FIELDS)}`)
+    if (!(REQUEST_FIELDS as readonly string[]).includes(name)) {
+      throw new OnceishError('LINE_INVALID', `it has an unknown field "${name}"${didYouMean(name, REQUEST_FIELDS)}`)
     }
   }
   if (!('payload' in value)) throw new OnceishError('LINE_INVALID', 'it has no "payload"')
   const target = value['target'] ?? defaultTarget
   if (typeof target !== 'string')
     throw new OnceishError('LINE_INVALID', 'it names no "target": add one, or give --target')
-  checkOptional(value, 'logicalHash', 'string')
-  checkOptional(value, 'orderingKey', 'string')
-  checkOptional(value, 'group', 'string')
-  checkOptional(value, 'priority', 'number')
-  if (value['dedupe'] !== undefined && !['always', 'live', 'none'].includes(value['dedupe'] as string)) {
-    throw new OnceishError('LINE_INVALID', '"dedupe" is "always", "live" or "none"')
-  }
   return { ...(value as unknown as EnqueueRequest), target }
-}
-
-function checkOptional(value: Record<string, unknown>, name: string, type: 'string' | 'number'): void {
-  if (value[name] !== undefined && typeof value[name] !== type) {
-    throw new OnceishError('LINE_INVALID', `"${name}" is a ${type}, not ${JSON.stringify(value[name])}`)
-  }
 }

@@ -7,6 +7,7 @@ import {
   type CallerConnection,
   type EnqueueResult,
   isCallerClient,
+  isRefused,
   type NewRequest,
   type Store,
 } from '../store/store.ts'
@@ -66,8 +67,8 @@ async function enqueueInClient(
 }
 
 /**
- * All are checked before any is written; each transaction is whole.
- * @throws OnceishError as `enqueue`; at a refusal the transactions before stay, the refused one's is not written.
+ * What each says by itself is checked before any is written; each transaction is whole.
+ * @throws OnceishError as `enqueue`; at a refusal by the store the transactions before stay, the refused one's is not written.
  */
 export async function enqueueMany(
   store: Store,
@@ -96,7 +97,7 @@ async function allChecked(requests: readonly EnqueueRequest[], rules: RequestRul
 }
 
 function toEnqueued(result: EnqueueResult): Enqueued {
-  if (result.kind === 'conflict' || result.kind === 'expired') throw refusalError(result)
+  if (isRefused(result)) throw refusalError(result)
   const { requestId, state } = result
   return result.kind === 'inserted'
     ? { requestId, deduplicated: false, state, taskId: null }

@@ -7,9 +7,9 @@ import { OnceishError } from '../core/errors.ts'
 import { MAX_KEY_BYTES, MAX_PRIORITY } from '../core/limits.ts'
 import { hashCanonical } from '../core/logical-hash.ts'
 import { checkPayload, type PayloadSchema } from '../core/payload-schema.ts'
-import type { Dedupe, TargetPolicy } from '../core/policy.ts'
+import { DEDUPES, type Dedupe, type PolicyOf, type TargetPolicy } from '../core/policy.ts'
 import { didYouMean } from '../core/suggest.ts'
-import type { EnqueueResult, NewRequest } from '../store/store.ts'
+import type { NewRequest, Refusal } from '../store/store.ts'
 
 /** One unit of work owed. */
 export interface EnqueueRequest<Target extends string = string, Payload = unknown> {
@@ -45,6 +45,20 @@ export interface EnqueueRequest<Target extends string = string, Payload = unknow
   readonly dedupe?: Dedupe | undefined
 }
 
+/** What a request says, in code and in a line of NDJSON. */
+export const REQUEST_FIELDS = [
+  'target',
+  'payload',
+  'priority',
+  'logicalHash',
+  'runAt',
+  'delay',
+  'expiresAt',
+  'orderingKey',
+  'group',
+  'dedupe',
+] as const satisfies readonly (keyof EnqueueRequest)[]
+
 /** Epoch ms, a Date, or ISO 8601 text with a zone. */
 export type GivenInstant = number | Date | string
 
@@ -53,7 +67,7 @@ export interface RequestRules {
   readonly now: () => number
   readonly maxPayloadBytes: number
   /** Undefined: the config does not name this target. */
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   readonly targetNames: readonly string[]
   /** Undefined: the target takes whatever is JSON. */
   readonly schemaOf: (target: string) => PayloadSchema | undefined
@@ -67,6 +81,7 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
   if (typeof request !== 'object' || request === null) {
     throw new OnceishError('REQUEST_INVALID', `a request is { target, payload, ... }, not ${request}`)
   }
+  refuseUnknownFields(request)
   const schema = rules.schemaOf(request.target)
   if (schema === undefined) return checkedRequest(request, request.payload, rules)
   const payload = checkPayload(schema, request.payload, request.target)
@@ -74,6 +89,15 @@ export function toNewRequest(request: EnqueueRequest, rules: RequestRules): NewR
   return payload instanceof Promise
     ? lateRequest({ ...request }, payload, rules)
     : checkedRequest(request, payload, rules)
+}
+
+/** A field that is misspelled would be a wish that nobody hears: a deadline, an order, a group. */
+function refuseUnknownFields(request: EnqueueRequest): void {
+  for (const name of Object.keys(request)) {
+    if ((REQUEST_FIELDS as readonly string[]).includes(name)) continue
+    const said = `a request has no field ${JSON.stringify(name)}${didYouMean(name, REQUEST_FIELDS)}`
+    throw new OnceishError('REQUEST_INVALID', `${said} (known: ${REQUEST_FIELDS.join(', ')})`)
+  }
 }
 
 async function lateRequest(request: EnqueueRequest, late: Promise<unknown>, rules: RequestRules): Promise<NewRequest> {
@@ -104,7 +128,7 @@ function checkedRequest(request: EnqueueRequest, given: unknown, rules: RequestR
     logicalHash,
     ledgerHash,
     payloadHash,
-    priority: checkedPriority(request.priority ?? 0),
+    priority: request.priority === undefined ? 0 : checkedPriority(request.priority),
     ...timesOf(request, policy, rules.now),
     orderingKey: keyOf(request, 'orderingKey'),
     group: keyOf(request, 'group'),
@@ -123,7 +147,7 @@ function targetPolicy(target: string, rules: RequestRules): TargetPolicy {
 
 /** Equal payloads that are different requests must be told apart by the lookup, or one would adopt the other's task. */
 function dedupeOf(request: EnqueueRequest, policy: TargetPolicy): Dedupe {
-  const dedupe = request.dedupe ?? policy.dedupe
+  const dedupe = request.dedupe === undefined ? policy.dedupe : request.dedupe
   if (!DEDUPES.includes(dedupe)) {
     throw new OnceishError('REQUEST_INVALID', `dedupe is ${DEDUPES.join(', ')}, not ${JSON.stringify(dedupe)}`)
   }
@@ -148,16 +172,15 @@ function keyOf(request: EnqueueRequest, name: 'orderingKey' | 'group'): string |
   if (key === undefined) return null
   if (typeof key === 'string' && key.isWellFormed()) {
     const bytes = Buffer.byteLength(key)
-    if (bytes > 0 && bytes <= MAX_KEY_BYTES) return key
+    if (key.trim() !== '' && bytes <= MAX_KEY_BYTES) return key
   }
   const given = typeof key === 'string' ? `${Buffer.byteLength(key)} bytes` : typeof key
   throw new OnceishError(
     'REQUEST_INVALID',
-    `${name} is well-formed text of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
+    `${name} is well-formed text, not blank, of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 
-const DEDUPES: readonly Dedupe[] = ['always', 'live', 'none']
 const ISO_WITH_ZONE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/
 
 function timesOf(
@@ -167,12 +190,9 @@ function timesOf(
 ): Pick<NewRequest, 'dueAt' | 'expiresAt'> {
   if (runAt !== undefined && delay !== undefined)
     throw new OnceishError('REQUEST_INVALID', 'runAt and delay both say when it is due: give one of them')
-  const dueAt = runAt === undefined ? dueAfter(delay, now) : instantOf('runAt', runAt)
+  const dueAt = runAt === undefined ? dueAfter(delay, now) : checkedInstant('runAt', runAt)
   if (given === undefined && expiresAfterMs !== null) return { dueAt, expiresAt: (dueAt ?? now()) + expiresAfterMs }
-  const expiresAt = given === undefined || given === null ? null : instantOf('expiresAt', given)
-  if (runAt !== undefined && dueAt !== null && expiresAt !== null && expiresAt <= dueAt)
-    throw expiredError(expiresAt, dueAt)
-  return { dueAt, expiresAt }
+  return { dueAt, expiresAt: given === undefined || given === null ? null : checkedInstant('expiresAt', given) }
 }
 
 function dueAfter(delay: Duration | undefined, now: () => number): number | null {
@@ -195,7 +215,7 @@ function expiredError(expiresAt: number, dueAt: number): OnceishError {
 }
 
 /** @param name of the field, for the message. @throws OnceishError REQUEST_INVALID */
-export function instantOf(name: string, given: GivenInstant): number {
+export function checkedInstant(name: string, given: GivenInstant): number {
   const at =
     given instanceof Date
       ? given.getTime()
@@ -210,7 +230,7 @@ export function instantOf(name: string, given: GivenInstant): number {
 }
 
 /** Of what the store did not take. */
-export function refusalError(result: EnqueueResult & { kind: 'conflict' | 'expired' }): OnceishError {
+export function refusalError(result: Refusal): OnceishError {
   return result.kind === 'conflict' ? conflictError(result.requestId) : expiredError(result.expiresAt, result.dueAt)
 }
 

@@ -1,6 +1,11 @@
 // What recovery would do with each row in doubt, and why: lookups are asked, nothing is written and nothing is called.
 import { sayReason } from '../core/reasons.ts'
-import { decideReconciliation, type Reconciliation, type ReconciliationVerdict } from '../core/reconciliation.ts'
+import {
+  decideReconciliation,
+  isCall,
+  type Reconciliation,
+  type ReconciliationVerdict,
+} from '../core/reconciliation.ts'
 import type { TaskState } from '../core/task-state.ts'
 import type { WindowClock } from '../core/windows.ts'
 import { refuseForeign } from '../store/origin.ts'
@@ -8,6 +13,7 @@ import type { Store } from '../store/store.ts'
 import type { Investigation } from '../store/turn.ts'
 import type { TargetStatus } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
+import { lastWait } from './outlook.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 import type { LadderStep, ReconcileRequest } from './reconcile.ts'
 
@@ -63,24 +69,20 @@ export async function* dryRun(options: DryRunOptions): AsyncGenerator<DryRunLine
     const page = await options.store.inDoubt(afterId, PAGE)
     for (const investigation of page) {
       afterId = investigation.row.requestId
-      yield await explain(investigation, pauseOf(targets[investigation.row.target]), options)
+      yield await explain(investigation, targets[investigation.row.target], options)
     }
     if (page.length < PAGE) return
   }
 }
 
-function pauseOf(target: TargetStatus | undefined): Paused {
-  const { paused = false, waits = [] } = target ?? {}
-  return { paused, waitsUntil: Math.max(0, ...waits.map(({ until }) => until)) }
-}
-
 async function explain(
   investigation: Investigation,
-  { paused, waitsUntil }: Paused,
+  status: TargetStatus | undefined,
   options: DryRunOptions,
 ): Promise<DryRunLine> {
   const { registry, now, isAccountUnknown } = options
   const { requestId, target, state, attempt, unknownSince, leaseOwner, leaseUntil, nextCheckAt } = investigation.row
+  const { paused = false, waits: pauses = [] } = status ?? {}
   const policy = policyOfDoubt(registry, investigation)
   const present = registry.get(target)
   const line = {
@@ -103,7 +105,7 @@ async function explain(
   const asked = { isDryRun: true, isAccountUnknown: isUnsure, onStep: (step: LadderStep) => steps.push(step) }
   const looked = { ...investigation, row: asExpired(investigation.row, now()) }
   const verdict = await checked(looked, await options.reconcile(looked, asked), options)
-  const mayCallAt = waitsUntil > now() ? waitsUntil : null
+  const mayCallAt = lastWait(pauses, now())?.until ?? null
   const ahead = isCall(verdict) ? await aheadOf(requestId, options) : null
   const { version: presentVersion } = present
   const waits = { paused, mayCallAt, ahead }
@@ -119,13 +121,9 @@ async function explain(
   }
 }
 
-function isCall({ kind }: ReconciliationVerdict): boolean {
-  return kind === 'replay' || kind === 'recall'
-}
-
 async function aheadOf(requestId: number, { store }: DryRunOptions): Promise<number | null> {
   const [view] = await store.viewsOf([requestId])
-  return view?.blockedBy?.requestId ?? null
+  return view?.behind?.requestId ?? null
 }
 
 /** What a turn makes of a call whose lease has run out, before anybody looks into it. */
@@ -141,7 +139,7 @@ async function checked(
   { verdict, policy }: Reconciliation,
   { now, windowClock }: DryRunOptions,
 ): Promise<ReconciliationVerdict> {
-  if (verdict.kind !== 'replay' && verdict.kind !== 'recall') return verdict
+  if (!isCall(verdict)) return verdict
   const context = { now: now(), policy, random: () => 0, clock: await windowClock() }
   const decision = decideReconciliation(row, verdict, context)
   if (decision.kind === 'call') return verdict
@@ -156,12 +154,6 @@ async function checked(
 function rungOf(verdict: ReconciliationVerdict, steps: readonly LadderStep[]): DryRunLine['rung'] {
   if (verdict.kind === 'hold') return 'hold'
   return steps.at(-1)?.rung ?? (verdict.kind === 'canceled' ? 'cancel' : null)
-}
-
-interface Paused {
-  readonly paused: boolean
-  /** 0 where the API told no wait. */
-  readonly waitsUntil: number
 }
 
 interface Told {

@@ -3,9 +3,9 @@
 import type { SteadyTime } from '../core/clock.ts'
 import { NO_POLICY, type TargetPolicy } from '../core/policy.ts'
 import { sayReason } from '../core/reasons.ts'
-import type { TaskState } from '../core/task-state.ts'
-import { replayWindow, type WindowClock } from '../core/windows.ts'
-import type { BlockedBy, RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
+import { isQueued, type TaskState } from '../core/task-state.ts'
+import { replayWindow, type WindowClock, windowClockOf } from '../core/windows.ts'
+import type { HeadOfKey, RequestDetail, StoredRequest, TimedPause } from '../store/views.ts'
 import type { TargetRegistry } from '../target/target.ts'
 import { policyOfDoubt, timesOfDoubt } from './policy-of-doubt.ts'
 
@@ -41,15 +41,14 @@ export interface OutlookOptions {
 
 export function createOutlook({ registry, now, steady }: OutlookOptions) {
   return function withOutlook({ description, highWaterAt, clockAheadMs, ...detail }: StoredRequest): RequestStory {
-    steady.hear({ clockAheadMs, highWaterAt })
-    const clock = { wall: now(), latest: steady.now(), highWaterAt }
+    const clock = windowClockOf(now(), steady, { clockAheadMs, highWaterAt })
     return { ...detail, outlook: outlookOf(detail, description, clock) }
   }
 
   function outlookOf(detail: RequestDetail, description: string | null, clock: WindowClock): Outlook {
     const { state, target, taskState: row } = detail
     const isKnown = registry.get(target) !== undefined
-    if (state === 'ready' || state === 'scheduled') return queued(detail, isKnown, clock.wall)
+    if (isQueued(state)) return queued(detail, isKnown, clock.wall)
     if (row === null || (state !== 'invoking' && state !== 'unknown')) return settled(detail)
     if (!isKnown)
       return told('person', 'word', null, `the config names no target "${target}": put it back, or resolve the request`)
@@ -62,14 +61,14 @@ function told(by: Outlook['by'], step: Outlook['step'], at: number | null, why: 
 }
 
 function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
-  const { target, pause, waits, dueAt, expiresAt, state, reason, blockedBy } = detail
+  const { target, pause, waits, dueAt, expiresAt, state, reason, behind } = detail
   if (!isKnown)
     return told('person', 'word', null, `the config names no target "${target}": put it back, or cancel the request`)
   if (pause !== null) {
     const why = pause.reason === null ? '' : `: ${pause.reason}`
     return told('person', 'resume', null, `its target is paused by ${pause.by ?? 'nobody known'}${why}`)
   }
-  if (blockedBy !== null) return turn(blockedBy, state === 'scheduled' ? dueAt : null)
+  if (behind !== null) return turn(behind, state === 'scheduled' ? dueAt : null)
   const until = expiresAt === null ? '' : `, before ${new Date(expiresAt).toISOString()} or not at all`
   const wait = lastWait(waits, now)
   if (wait !== null && wait.until > (dueAt ?? 0)) return told('worker', 'call', wait.until, `${sayWait(wait)}${until}`)
@@ -80,7 +79,7 @@ function queued(detail: RequestDetail, isKnown: boolean, now: number): Outlook {
 }
 
 /** A head that only a person moves makes all behind it wait for that person. */
-function turn({ requestId, state, reason }: BlockedBy, dueAt: number | null): Outlook {
+function turn({ requestId, state, reason }: HeadOfKey, dueAt: number | null): Outlook {
   const by = state === 'held' || state === 'dead' ? 'person' : 'worker'
   const why = reason === null ? '' : `: ${sayReason(reason)}`
   return told(by, 'turn', dueAt, `request ${requestId} of its ordering key goes first; it is ${state}${why}`)
@@ -91,7 +90,8 @@ function sayWait({ cause, scope, toldBy }: TimedPause): string {
   return `the API told its ${scope} to wait (${toldBy})`
 }
 
-function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
+/** Of the pauses that last, the one that ends last. */
+export function lastWait(waits: readonly TimedPause[], now: number): TimedPause | null {
   const lasting = waits.filter(({ until }) => until > now)
   return lasting.reduce<TimedPause | null>(
     (last, wait) => (last !== null && last.until >= wait.until ? last : wait),
@@ -128,7 +128,7 @@ function inDoubt(detail: RequestDetail, row: TaskState, policy: TargetPolicy, cl
     detail.pause !== null && step === 'replay' ? '; its target is paused, so it waits for "onceish resume"' : ''
   const wait = step === 'replay' ? lastWait(detail.waits, clock.wall) : null
   const waits = wait === null ? '' : `; ${sayWait(wait)}`
-  const ahead = detail.blockedBy?.requestId
+  const ahead = detail.behind?.requestId
   const inLine =
     ahead !== undefined && step === 'replay' ? `; request ${ahead} of its ordering key goes first, so it waits` : ''
   const because = row.reason === null ? '' : `${sayReason(row.reason)}; `

@@ -1,7 +1,7 @@
 // By what a row in doubt is judged: the description that its call was made with, and the stricter of its times and the present ones.
 import { stricterPolicy, type TargetPolicy } from '../core/policy.ts'
 import type { TaskState } from '../core/task-state.ts'
-import { windowClosesAt } from '../core/windows.ts'
+import { doubtEndsAt, windowClosesAt } from '../core/windows.ts'
 import type { Investigation } from '../store/turn.ts'
 import type { TargetRegistry } from '../target/target.ts'
 
@@ -23,6 +23,6 @@ export function timesOfDoubt(
   if (policy === null) return { windowClosesAt: null, deadlineAt: null }
   return {
     windowClosesAt: policy.recovery.includes('replay') ? windowClosesAt(row, policy) : null,
-    deadlineAt: row.unknownSince === null ? null : row.unknownSince + policy.deadlineMs,
+    deadlineAt: row.unknownSince === null ? null : doubtEndsAt(row, policy, row.unknownSince),
   }
 }

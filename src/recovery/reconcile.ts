@@ -10,6 +10,7 @@ import type { Reconciliation, ReconciliationVerdict } from '../core/reconciliati
 import type { TaskState } from '../core/task-state.ts'
 import {
   clockKnownAt,
+  doubtEndsAt,
   isPastDeadline,
   missesProveAbsence,
   replayWindow,
@@ -275,8 +276,7 @@ function hold(reason: string, evidence: Evidence | null = null): ReconciliationV
 
 /** Never later than the deadline, at which it is held. */
 function later(row: TaskState, policy: TargetPolicy, at: number, reason: string, evidence: Evidence | null): Later {
-  const deadline = (row.unknownSince ?? at) + policy.deadlineMs
-  return { kind: 'later', at: Math.min(at, deadline), reason, missCounted: false, evidence }
+  return { kind: 'later', at: Math.min(at, doubtEndsAt(row, policy, at)), reason, missCounted: false, evidence }
 }
 
 function lookupInput(row: TaskState, payload: string, prepared: PreparedCall): LookupInput {

@@ -2,8 +2,8 @@
 // A row that changes meanwhile is refused and reported, and the others go on.
 import { setTimeout as delay } from 'node:timers/promises'
 import { OnceishError } from '../core/errors.ts'
-import type { TargetPolicy } from '../core/policy.ts'
-import type { RequestState } from '../core/task-state.ts'
+import type { PolicyOf } from '../core/policy.ts'
+import { isQueued, type RequestState } from '../core/task-state.ts'
 import type { Store } from '../store/store.ts'
 import type { OperatorResult, OperatorWord, RequestView, Saying, SeenRequest } from '../store/views.ts'
 
@@ -14,7 +14,10 @@ export interface EachFilter {
   /** As `RequestView.reason` has it. */
   readonly reason?: string
   readonly group?: string
-  /** For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both). */
+  /**
+   * For `resolveWhere`, `held` (the default without ids) or `unknown`; for `reprioritizeWhere`, `ready` or `scheduled` (both); for
+   * `cancelWhere` these (both), `dead`, `held` or `unknown`.
+   */
   readonly state?: RequestState
 }
 
@@ -51,7 +54,7 @@ export interface SayOptions {
   /** The version that the person saw; for one id only. */
   readonly ifVersion: number | null
   readonly dryRun: boolean
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   readonly onEach?: ((said: SaidRequest) => void) | undefined
 }
 
@@ -64,8 +67,13 @@ function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): vo
   const isOne = filter.ids?.length === 1
   if (ifVersion !== null && !isOne) throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
   const { state } = filter
-  if (saying.word === 'reprioritize' && ![...QUEUED, undefined].includes(state))
+  if (saying.word === 'reprioritize' && state !== undefined && !isQueued(state))
     throw new OnceishError('USAGE', `${state} requests are in no queue: state is ready or scheduled`)
+  if (saying.word === 'cancel' && !isQueued(state) && ![...ENDS_BY_CANCEL, undefined].includes(state))
+    throw new OnceishError(
+      'USAGE',
+      `${state} requests are canceled by their ids, if at all: state is ready, scheduled, dead, held or unknown`,
+    )
   if (saying.word !== 'resolve') return
   if (saying.resolution.kind === 'task_id' && !isOne)
     throw new OnceishError('USAGE', 'a task is that of one request: give one id')
@@ -73,7 +81,8 @@ function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): vo
     throw new OnceishError('USAGE', `${state} requests are not in doubt: state is held or unknown`)
 }
 
-const QUEUED: readonly (RequestState | undefined)[] = ['ready', 'scheduled']
+/** What else can be canceled by a filter, where it is asked for by name: nobody gives up doubt by the way. */
+const ENDS_BY_CANCEL: readonly (RequestState | undefined)[] = ['dead', 'held', 'unknown']
 
 type Meant = SeenRequest & { readonly from: RequestState }
 
@@ -113,9 +122,10 @@ async function readMeant(
     ...(group !== undefined && { group }),
   }
   const { word } = options.saying
+  const isOfQueue = word === 'reprioritize' || (word === 'cancel' && !ENDS_BY_CANCEL.includes(state))
   const read = (afterId: number) =>
-    word === 'reprioritize'
-      ? store.queued({ ...fits, ...(state !== undefined && { state: state as 'ready' }) }, afterId, READ_PAGE)
+    isOfQueue
+      ? store.queued({ ...fits, ...(isQueued(state) && { state }) }, afterId, READ_PAGE)
       : store.list({ ...fits, state: state ?? (word === 'retry' ? 'dead' : 'held'), limit: READ_PAGE, afterId })
   const meant: Meant[] = []
   for (let afterId = 0; ; ) {

@@ -1,9 +1,9 @@
 // What a store must do, in the words of the turn. Two engines implement it and one conformance suite holds both to it.
 // No method waits on anything but the engine; every write is one transaction; time is always a parameter, except that an
-// engine with a clock of its own may use that inside the transaction.
+// engine with a clock of its own may use that inside the transaction. Instants are UTC epoch ms.
 import type { Clock } from '../core/clock.ts'
-import type { Dedupe, TargetPolicy } from '../core/policy.ts'
-import type { RequestState } from '../core/task-state.ts'
+import type { Dedupe, PolicyOf } from '../core/policy.ts'
+import type { QueuedState, RequestState } from '../core/task-state.ts'
 import type { OwnWord, StoreOrigin } from './origin.ts'
 import type { Investigation, TurnInput, TurnResult, WorkerLife } from './turn.ts'
 import type {
@@ -44,6 +44,7 @@ export interface NewRequest {
   /** 32 bytes over the canonical payload; null where the logical hash already covers it. */
   readonly payloadHash: Uint8Array | null
   readonly priority: number
+  /** Null: as soon as it is enqueued. */
   readonly dueAt: number | null
   /** One of the same target and key is called at a time, in the order of ids; null: it waits for nobody. */
   readonly orderingKey: string | null
@@ -55,7 +56,7 @@ export interface NewRequest {
 }
 
 export type EnqueueResult =
-  | { readonly kind: 'inserted'; readonly requestId: number; readonly state: 'ready' | 'scheduled' }
+  | { readonly kind: 'inserted'; readonly requestId: number; readonly state: QueuedState }
   | {
       readonly kind: 'duplicate'
       readonly requestId: number
@@ -65,6 +66,13 @@ export type EnqueueResult =
   | { readonly kind: 'conflict'; readonly requestId: number; readonly state: RequestState }
   /** A new one whose deadline is over before it would be due: nothing was written. */
   | { readonly kind: 'expired'; readonly expiresAt: number; readonly dueAt: number }
+
+/** What the store did not take. */
+export type Refusal = EnqueueResult & { readonly kind: 'conflict' | 'expired' }
+
+export function isRefused(result: EnqueueResult): result is Refusal {
+  return result.kind === 'conflict' || result.kind === 'expired'
+}
 
 /** What still keeps a drain from ending, on the targets asked about. */
 export interface DrainStatus {
@@ -78,6 +86,7 @@ export interface DrainStatus {
 export interface Change {
   /** Something can be claimed, investigated, promoted or expired right now. */
   readonly work: boolean
+  /** The earliest that something comes due, is to be looked into, or opens again; null: nothing does. */
   readonly nextDueAt: number | null
 }
 
@@ -136,6 +145,7 @@ export interface RankingWord {
 }
 
 export interface RankingChange extends RankingWord {
+  /** As `agingMs` was before. */
   readonly formerMs: number | null
 }
 
@@ -193,7 +203,7 @@ export interface Store {
     filter: QueuedFilter,
     afterId: number,
     limit: number,
-  ): Promise<readonly (SeenRequest & { readonly state: 'ready' | 'scheduled' })[]>
+  ): Promise<readonly (SeenRequest & { readonly state: QueuedState })[]>
   /** Of each request that is there, in no order. */
   viewsOf(requestIds: readonly number[]): Promise<readonly RequestView[]>
   /** In the order of their commits. */
@@ -207,11 +217,7 @@ export interface Store {
   /** Rows in doubt in id order, for a dry run: nothing is leased or changed. */
   inDoubt(afterId: number, limit: number): Promise<readonly Investigation[]>
 
-  retry(
-    requestId: number,
-    word: OperatorWord,
-    options: NewDeadline & { policyOf: (target: string) => TargetPolicy | undefined },
-  ): Promise<OperatorResult>
+  retry(requestId: number, word: OperatorWord, options: NewDeadline & { policyOf: PolicyOf }): Promise<OperatorResult>
   /** Of a request in doubt it is the priority that it returns to the queue with; its call stays as it was made. */
   reprioritize(requestId: number, priority: number, word: OperatorWord): Promise<OperatorResult>
   /** A call may only follow when the last one can no longer land (`quietMs`); `force` skips that wait. */
@@ -219,7 +225,7 @@ export interface Store {
     requestId: number,
     resolution: Resolution,
     word: OperatorWord,
-    options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+    options: { force: boolean; policyOf: PolicyOf },
   ): Promise<OperatorResult>
   /**
    * One word for many, in one transaction and in their order; a row that has changed since it was seen is refused, and the others
@@ -229,15 +235,11 @@ export interface Store {
     seen: readonly SeenRequest[],
     saying: Saying,
     word: Omit<OperatorWord, 'ifVersion'>,
-    options: { dryRun: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+    options: { dryRun: boolean; policyOf: PolicyOf },
   ): Promise<readonly OperatorResult[]>
   cancel(requestId: number, word: OperatorWord): Promise<OperatorResult>
   /** The orphan becomes its request's task, and the task that this had is the orphan. */
-  adoptOrphan(
-    orphanId: number,
-    word: OperatorWord,
-    policyOf: (target: string) => TargetPolicy | undefined,
-  ): Promise<OrphanResult>
+  adoptOrphan(orphanId: number, word: OperatorWord, policyOf: PolicyOf): Promise<OrphanResult>
   /** A person has dealt with it. */
   dismissOrphan(orphanId: number, word: OperatorWord): Promise<OrphanResult>
   pause(target: string, reason: string | null, actor: string, now: number): Promise<void>

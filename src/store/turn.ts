@@ -1,6 +1,6 @@
-// What goes into a turn and what comes out of it: one transaction, whatever the concurrency.
+// What goes into a turn and what comes out of it: one transaction, whatever the concurrency. Instants are UTC epoch ms.
 import type { SteadyTime } from '../core/clock.ts'
-import type { Buckets, TargetPolicy } from '../core/policy.ts'
+import type { Buckets, PolicyOf, TargetPolicy } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
 import type { Reconciliation } from '../core/reconciliation.ts'
 import type { AttemptResult } from '../core/settlement.ts'
@@ -39,18 +39,13 @@ export interface ClaimTarget {
 }
 
 /** A call that the turn's commit allows: its `invoking` row is on disk. */
-export interface ClaimedCall {
-  readonly requestId: number
-  readonly target: string
+export interface ClaimedCall extends Claimable {
   readonly targetVersion: string
   readonly attempt: number
   readonly nonce: string
   readonly key: string | null
-  readonly generation: number
-  readonly logicalHash: string
-  readonly priority: number
-  readonly payload: string
   readonly prepared: PreparedCall
+  /** By the wall; its holder counts `leaseMs` from the turn by both clocks. */
   readonly leaseUntil: number
   /** The bytes leave within this time of the claim (of a replay, its key's window; else, its deadline), or not at all; null: the lease alone says. */
   readonly writeWithinMs: number | null
@@ -94,22 +89,21 @@ export interface TurnInput {
     readonly slots: number
     readonly targets: readonly ClaimTarget[]
     /** Sizes of the buckets that targets share; of one that is not named here, none. */
-    readonly buckets?: Buckets
-    /** How each target stands with this worker, for its fair share of the slots; absent: each has as good a claim to all. */
-    readonly standingOf?: (target: string) => Standing
-    /** Of many targets, where the last turn ended its look at them (`TurnResult.lookedThrough`). */
-    readonly lookFrom?: string | null
+    readonly buckets: Buckets
+    /** How each target stands with this worker, for its fair share of the slots. */
+    readonly standingOf: (target: string) => Standing
+    /** Of many targets, where the last turn ended its look at them (`TurnResult.lookedThrough`); null: nowhere. */
+    readonly lookFrom: string | null
     readonly prepare: (request: Claimable) => Preparation
   }
-  /** Rows to look into: doubt first, then submitted tasks that are tracked. */
+  /** Rows of the claim's targets to look into: doubt first, then submitted tasks that are tracked. */
   readonly check: {
     readonly slots: number
-    readonly targets: readonly string[]
     /** How many rows of a target at most; of one that is not named here, as many as there are slots. */
-    readonly room?: ReadonlyMap<string, number>
+    readonly room: ReadonlyMap<string, number>
   }
   /** Of every target that is described, served or not: late answers may be anybody's. */
-  readonly policyOf: (target: string) => TargetPolicy | undefined
+  readonly policyOf: PolicyOf
   /** For windows; asked inside the transaction. */
   readonly steady: SteadyTime
   readonly random: () => number
@@ -131,10 +125,10 @@ export interface SettledRow {
 /** What this turn's answers did to the calls of a target, or of all that share its bucket. */
 export interface StopNews {
   readonly target: string
-  readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait'
-  /** The failure that opened the breaker, or the header that told. */
+  readonly kind: 'breaker_opened' | 'probe_failed' | 'breaker_closed' | 'told_to_wait' | 'paused'
+  /** The failure that opened the breaker, the header that told, or how the credentials were refused. */
   readonly why: string
-  /** Epoch ms, until when nobody calls; null: calls begin again. */
+  /** Epoch ms, until when nobody calls; null: calls begin again, or of a pause: a person ends it. */
   readonly until: number | null
 }
 
@@ -149,9 +143,9 @@ export interface TurnResult {
   /** Submitted rows that this worker may ask about until its lease ends. */
   readonly toTrack: readonly TrackedTask[]
   readonly tracked: readonly SettledRow[]
-  /** Earliest instant at which this worker has something to do without being told; null: never. */
+  /** The earliest at which this worker has something to do without being told; null: never. */
   readonly nextDueAt: number | null
-  /** Something was left for another turn right away (bounded promotion or expiry). */
+  /** Something may be left for another turn right away: a bound was met of leases that ended, promotions, deadlines or moves of ranks. */
   readonly more: boolean
   /** The claim ended at its bound: the next free slot may find a request ready. */
   readonly moreReady: boolean

@@ -1,8 +1,9 @@
 // What people are shown of a store, and what they say to it.
+import type { OpenBreaker } from '../core/breaker.ts'
 import type { Evidence } from '../core/outcome.ts'
 import type { Dedupe, WaitScope } from '../core/policy.ts'
 import type { PreparedCall } from '../core/prepared-call.ts'
-import type { RequestState, TaskState } from '../core/task-state.ts'
+import type { QueuedState, RequestState, TaskState } from '../core/task-state.ts'
 import type { TimeLineEntry } from './time-line.ts'
 
 /** One request in short. Instants are UTC epoch ms. */
@@ -40,11 +41,11 @@ export interface RequestView {
   /** Groups of one target take turns at being called. Null: without one, or submitted, with which it leaves. */
   readonly group: string | null
   /** Of those with its ordering key the one that goes first; null: it waits for none. */
-  readonly blockedBy: BlockedBy | null
+  readonly behind: HeadOfKey | null
 }
 
 /** The request that has the turn of an ordering key, as it is now. */
-export interface BlockedBy {
+export interface HeadOfKey {
   readonly requestId: number
   readonly state: RequestState
   /** As `RequestView.reason` has it. */
@@ -52,7 +53,7 @@ export interface BlockedBy {
 }
 
 /** An ordering key whose turn is with a request that is in doubt, held or dead: no other of it is called meanwhile. */
-export interface BlockedKey {
+export interface StuckKey {
   readonly target: string
   readonly orderingKey: string
   /** Epoch ms since which it does not go on. */
@@ -72,7 +73,7 @@ export interface RequestFilter {
   /** Only those of this key that are still owed, or dead and in the way of others. */
   readonly orderingKey?: string
   /** Only those behind a request of their ordering key that is in doubt, held or dead. */
-  readonly blocked?: boolean
+  readonly stuck?: boolean
   /** Only those of this group that are still owed. */
   readonly group?: string
   readonly limit: number
@@ -145,6 +146,9 @@ export interface Pause {
   readonly reason: string | null
 }
 
+/** Why a pause ends by itself: the API told how long to wait, or calls failed one after the other. */
+export type PauseCause = 'told_to_wait' | 'breaker'
+
 /**
  * A pause that ends by itself: the API told to wait, or its calls failed. It is for all workers; after it calls begin again, few at first. Instants are
  * UTC epoch ms.
@@ -153,8 +157,7 @@ export interface TimedPause {
   /** Whom it stops: a target, or all that share a bucket. */
   readonly scope: WaitScope
   readonly name: string
-  /** `told_to_wait`; `breaker`: its calls failed one after the other. */
-  readonly cause: string
+  readonly cause: PauseCause
   /** The header and its value, `retry-after: 900`; or the failure that opened the breaker. */
   readonly toldBy: string
   readonly since: number
@@ -167,16 +170,7 @@ export interface TimedPause {
 }
 
 /** A breaker that is open: no call but one probe at a time. Instants are UTC epoch ms. */
-export interface OpenBreakerView {
-  readonly since: number
-  /** The failure that opened it. */
-  readonly reason: string
-  /** The next probe is the first call that is due from then on. */
-  readonly probeAt: number
-  readonly failedProbes: number
-  /** The request whose call is the probe that is out. */
-  readonly probe: number | null
-}
+export interface OpenBreakerView extends Omit<OpenBreaker, 'kind'> {}
 
 /** A task that an API made beyond the one that its request was settled on. */
 export interface OrphanView {
@@ -215,7 +209,7 @@ export interface TargetStatus {
   readonly pausedBy: string | null
   readonly pauseReason: string | null
   /** Requests behind one of their ordering key that is in doubt, held or dead; each counts among `states` as well. */
-  readonly blocked: number
+  readonly stuck: number
   /** Dead ones whose deadline was over before they happened. */
   readonly expired: number
   /** Of ready requests, the longest wait of each priority, the highest first. */
@@ -237,6 +231,10 @@ export interface GroupsStatus {
   readonly ready: number
   /** Those that have most, the first of them: some three. */
   readonly longest: readonly { readonly group: string; readonly ready: number }[]
+  /** `longest` counts of each ordering key the first alone, and others stand behind. */
+  readonly headsOnly: boolean
+  /** Whose ready request has been due for longest, and since when (epoch ms); the group is null for those without one. */
+  readonly oldest: { readonly group: string | null; readonly since: number } | null
 }
 
 /** Of the ready requests of one priority. */
@@ -255,12 +253,12 @@ export const UNSEEN_TARGET: TargetStatus = {
   pauseReason: null,
   expired: 0,
   oldestReady: [],
-  groups: { ready: 0, longest: [] },
+  groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
   waits: [],
   breaker: null,
   parked: 0,
   parkedUntil: null,
-  blocked: 0,
+  stuck: 0,
 }
 
 /** The whole store in numbers. */
@@ -276,7 +274,7 @@ export interface StoreStatus {
   /** Tasks beyond those that requests were settled on, not dealt with. */
   readonly orphans: number
   /** Ordering keys that do not go on, the longest first; at most ten. */
-  readonly blockedKeys: readonly BlockedKey[]
+  readonly stuckKeys: readonly StuckKey[]
 }
 
 /** How a person's word ended; nothing was written but where it is `applied`. */
@@ -323,7 +321,7 @@ export interface SeenRequest {
 /** Which queued requests a word is for. */
 export interface QueuedFilter {
   /** Absent: both. */
-  readonly state?: 'ready' | 'scheduled'
+  readonly state?: QueuedState
   readonly target?: string
   readonly reason?: string
   readonly group?: string
@@ -334,6 +332,7 @@ export type Saying =
   | { readonly word: 'resolve'; readonly resolution: Resolution; readonly force: boolean }
   | ({ readonly word: 'retry' } & NewDeadline)
   | { readonly word: 'reprioritize'; readonly priority: number }
+  | { readonly word: 'cancel' }
 
 /** What a store says of itself. */
 export interface StoreFacts {

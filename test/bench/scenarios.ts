@@ -6,6 +6,7 @@ import { idle } from './scenarios/idle.ts'
 import { isolation } from './scenarios/isolation.ts'
 import { latency } from './scenarios/latency.ts'
 import { memory } from './scenarios/memory.ts'
+import { postgres } from './scenarios/postgres.ts'
 import { protocol } from './scenarios/protocol.ts'
 import { recovery } from './scenarios/recovery.ts'
 import { size } from './scenarios/size.ts'
@@ -22,4 +23,5 @@ export const SCENARIOS: readonly Scenario[] = [
   size,
   idle,
   isolation,
+  postgres,
 ]

@@ -3,6 +3,7 @@
 import type { AttemptResult } from '../../src/core/settlement.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput } from '../../src/store/turn.ts'
+import { ALIKE } from '../support/alike.ts'
 import { loadModule } from './built.ts'
 import { payloadOf, targetOf } from './requests.ts'
 
@@ -78,8 +79,8 @@ export async function driveStore({ path, targets = ['render'] }: Driven): Promis
       const made = await store.turn({
         ...input,
         results,
-        claim: { ...claim, slots, lookFrom },
-        check: { slots: Math.min(16, slots), targets },
+        claim: { ...ALIKE, ...claim, slots, lookFrom },
+        check: { slots: Math.min(16, slots), room: new Map() },
       })
       const lost = made.settled.find(({ state }) => state !== 'submitted')
       if (lost !== undefined) throw new Error(`a request was not settled: ${JSON.stringify(lost)}`)

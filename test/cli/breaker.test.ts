@@ -1,5 +1,6 @@
 // What people see of a target whose API is down: its breaker opens, a drain gives up after a failed probe, and a word closes it.
 import { expect, test } from 'vitest'
+import { openFakeApi } from '../support/counting-api.ts'
 import { linesOf, NOWHERE, workspace } from '../support/run-cli.ts'
 
 const DOWN = {
@@ -30,10 +31,27 @@ test('an API that refuses connections opens the breaker: a drain ends, status an
   expect(stdout).toMatch(/^renders .*breaker open$/m)
   expect(stdout).toMatch(/^renders: breaker open \(.* failed\) by not_executed: ECONNREFUSED.*; next probe /m)
   expect((await cli(['targets'])).stdout).toMatch(/state +breaker open \(.*; next probe /m)
+  // It needs nobody.
+  expect(stdout).toMatch(/^goes on by itself +sooner\nrenders fails /m)
+  expect(stdout).not.toContain('needs a person')
   const [shown] = linesOf((await cli(['targets', '--json'])).stdout)
   expect(shown).toMatchObject({ breaker: targets['renders']?.breaker })
   expect((await cli(['resume', 'renders'])).code).toBe(0)
   expect(await json(['status'])).toMatchObject({ targets: { renders: { breaker: null } } })
+})
+
+test('refused credentials: status, targets and doctor name the steps in their order', async () => {
+  const api = await openFakeApi({ kind: 'opaque' })
+  api.failNext({ status: 401, body: {} })
+  const messages = { submit: { url: api.url }, taskId: '{% $response.body.id %}' }
+  const { cli, json } = workspace({ targets: { messages } })
+  await json(['enqueue', '--target', 'messages', '--payload', '1'])
+  const steps = /mend the key, restart every worker, then onceish resume messages$/m
+  const worked = await cli(['work', '--drain'])
+  expect(worked).toMatchObject({ code: 3, stdout: expect.stringMatching(steps) })
+  expect(worked.stderr).toMatch(/messages is paused \(blocked: HTTP 401\).*then \\"onceish resume messages/)
+  for (const command of ['status', 'doctor']) expect((await cli([command])).stdout).toMatch(steps)
+  expect((await cli(['targets'])).stdout).toMatch(/state +paused by worker:.*; mend the key, .*resume messages"$/m)
 })
 
 test.each([

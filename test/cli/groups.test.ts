@@ -29,7 +29,9 @@ async function filled(): Promise<Workspace> {
 
 test('a drain calls them in turns, and status tells who waits', async () => {
   const { cli, json } = await filled()
-  expect((await cli(['status'])).stdout).toMatch(/^target +groups +most ready\nmessages +2 +flood 6, small 2$/m)
+  expect((await cli(['status'])).stdout).toMatch(
+    /^target +groups +most ready +waits longest\nmessages +2 +flood 6, small 2 +flood, due /m,
+  )
   expect(await json(['status'])).toMatchObject({ targets: { messages: { groups: { ready: 2 } } } })
   const { stdout } = await cli(['work', '--drain', '--json'])
   expect(JSON.parse(stdout)).toMatchObject({ states: { submitted: 9 } })
@@ -59,9 +61,23 @@ test('a group is listed, shown and moved whole', async () => {
   expect((await cli([...one, 'b'])).stdout).toMatch(/was there already: ready; nothing was added, and its group is a$/m)
 })
 
+test('a customer who leaves has what is queued canceled at once, first without changing anything', async () => {
+  const { cli, json } = await filled()
+  const leave = ['cancel', '--group', 'small', '--note', 'left']
+  expect((await cli([...leave, '--dry-run'])).stdout).toMatch(
+    /request 7 of messages: ready -> canceled\n.*8.*\n2 requests: 2 would change; nothing was changed/,
+  )
+  expect(await cli(leave)).toMatchObject({ code: 0, stdout: expect.stringMatching(/2 requests: 2 changed$/m) })
+  expect(await json(['status'])).toMatchObject({ states: { ready: 7, canceled: 2 } })
+  expect(await json(['show', '8'])).toMatchObject({ events: [{ kind: 'canceled', reason: 'left' }] })
+  expect((await cli(['cancel', '1', '--group', 'small'])).stderr).toContain('its group is flood')
+  expect(await cli(['cancel'])).toMatchObject({ code: 2, stderr: expect.stringContaining('say which requests') })
+  expect((await cli(['cancel', '--group', 'small', '--state', 'submitted'])).code).toBe(2)
+})
+
 test.each([
   ['', 2, /--group/],
-  ['x'.repeat(257), 1, /group is well-formed text of 1 to 256 bytes in UTF-8, not 257 bytes/],
+  ['x'.repeat(257), 1, /group is well-formed text, not blank, of 1 to 256 bytes in UTF-8, not 257 bytes/],
 ])('a group that is empty or too long is refused', async (group, exits, message) => {
   const { cli } = workspace(configFor(api.origin))
   const { code, stderr } = await cli(['enqueue', '--target', 'messages', '--payload', '{}', '--group', group])

@@ -56,6 +56,7 @@ describe('init', () => {
     expect(readFileSync(join(folder, 'onceish.config.yaml'), 'utf8')).toMatch(
       /Client id[\s\S]*Keyed[\s\S]*Lookup only[\s\S]*Opaque/,
     )
+    expect(readFileSync(join(folder, 'onceish.config.yaml'), 'utf8')).toMatch(/rotated[^\n]*\n +# account: /)
     const targets = await cli(['targets'])
     expect(targets.code).toBe(0)
     expect(targets.stdout).toContain('exactly 1 within 24h')

@@ -116,5 +116,5 @@ test('a wait that is over is shown no more, also where no worker has been there 
   db.close()
   expect((await json<Told>(['status'])).targets['job']?.waits).toEqual([])
   expect((await cli(['status'])).stdout).not.toContain('retry-after')
-  expect((await cli(['targets'])).stdout).toMatch(/state +open$/m)
+  expect((await cli(['targets'])).stdout).toMatch(/state +in service$/m)
 })

@@ -66,12 +66,12 @@ describe('status', () => {
     const told = {
       expired: 0,
       oldestReady: [],
-      groups: { ready: 0, longest: [] },
+      groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
       waits: [],
       breaker: null,
       parked: 0,
       parkedUntil: null,
-      blocked: 0,
+      stuck: 0,
     }
     const open = { states: {}, paused: false, pausedAt: null, pausedBy: null, pauseReason: null, ...told }
     expect(await json(['status'])).toEqual({
@@ -97,8 +97,8 @@ describe('status', () => {
       expired: 0,
       unroutable: 1,
       orphans: 0,
-      blocked: 0,
-      blockedKeys: [],
+      stuck: 0,
+      stuckKeys: [],
       origin: 'own',
     })
   })
@@ -127,6 +127,17 @@ describe('list and show', () => {
     ])
     expect((await cli(['list', '--state', 'held', '--json'])).stdout).toBe('')
     expect((await cli(['list', '--state', 'held'])).stdout).toBe('no requests\n')
+  })
+
+  test('a list that ends at its bound says so, and its help says which one', async () => {
+    const { cli, write } = workspace()
+    const lines = Array.from({ length: 101 }, (_, n) => JSON.stringify({ target: 'messages', payload: { n } }))
+    write('many.ndjson', lines.join('\n'))
+    await cli(['enqueue', '--file', 'many.ndjson'])
+    expect((await cli(['list'])).stdout).toMatch(/\n100 requests\n\nthe first 100; --limit N for more\n$/)
+    expect(await cli(['list', '--json'])).toMatchObject({ stderr: 'the first 100; --limit N for more\n' })
+    expect((await cli(['list', '--limit', '101'])).stdout).toMatch(/\n101 requests\n$/)
+    expect((await cli(['list', '--help'])).stdout).toMatch(/--limit <n> +at most so many; 100 unless said/)
   })
 
   test('rows of a target that the config has dropped are still listed', async () => {

@@ -82,6 +82,7 @@ test('what expired is counted, told with the command that takes it back, and tak
   expect(await cli(['work', '--drain'])).toMatchObject({ code: 3 })
   expect(await json(['status'])).toMatchObject({ dead: 1, expired: 1, targets: { messages: { expired: 1 } } })
   expect((await cli(['status'])).stdout).toMatch(/1 of the dead: its deadline is over.*list --reason expired/)
+  expect((await cli(['status'])).stdout).not.toContain('dead: retry')
   expect(await json(['list', '--reason', 'expired'])).toMatchObject({
     requestId: 2,
     next: ["onceish retry 2 --expires-at '<time>'", 'onceish cancel 2'],

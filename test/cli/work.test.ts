@@ -32,7 +32,7 @@ describe('work --drain', () => {
       replayed: 0,
       requeued: 0,
       held: 0,
-      blocked: 0,
+      stuck: 0,
       ms: expect.any(Number),
       counters: expect.objectContaining({ turns: expect.any(Number), storeBusy: 0, storeFull: 0, stalls: 0 }),
     })
@@ -117,6 +117,15 @@ describe('signals', () => {
       what: 'the call',
       timeoutMs: 15_000,
     })
+    // Whoever starts beside it is told of a call that is out, and of nobody's death.
+    const beside = startCli(space.folder, ['work'])
+    const besideEnd = ended(beside)
+    let said = ''
+    beside.stderr.setEncoding('utf8').on('data', (text) => (said += text))
+    await waitFor(() => said.includes('\n'), { what: 'its first line', timeoutMs: 15_000 })
+    beside.kill('SIGTERM')
+    expect(said).toMatch(/^1 call of other workers out; those of one that died are looked into within 61s$/m)
+    await besideEnd
     worker.kill('SIGTERM')
     // Signals of one kind that are pending together are one: the second is sent until it was heard.
     const again = setInterval(() => worker.kill('SIGTERM'), 100)

@@ -9,6 +9,7 @@ import { OnceishError } from '../../src/core/errors.ts'
 import { defineTarget, type Onceish, openOnceish } from '../../src/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import { ALIKE } from '../support/alike.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
 import { accepted, answer, OPAQUE, openWorld, unknown } from '../support/store.ts'
 import { spillsIn } from '../support/store-files.ts'
@@ -163,10 +164,11 @@ test('what a dead worker has spilled is read back as late answers', async () => 
     now: () => Date.now() - 10_000, steady: steadyTime(systemClock), worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000, results: [], renewals: [],
     reconciliations: [],
     trackings: [],
-    check: { slots: 0, targets: [] },
+    check: { slots: 0, room: new Map() },
     policyOf: () => undefined,
     random: Math.random,
     claim: {
+      ...ALIKE,
       slots: 1,
       targets: [{ name: 'messages', policy: OPAQUE }],
       prepare: () => ({ kind: 'prepared', key: null, targetVersion: 'v', call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: '', account: null } }),

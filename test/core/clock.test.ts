@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Clock, steadyTime } from '../../src/core/clock.ts'
+import { type Clock, steadyTime, wasSetBack } from '../../src/core/clock.ts'
 
 /** A clock whose wall can be set; time itself passes for both. */
 function settable(start = 1_000_000) {
@@ -14,6 +14,10 @@ function settable(start = 1_000_000) {
   }
   return { clock, pass, set }
 }
+
+test('a clock was set back where it shows surely less than it did: two readings may differ', () => {
+  expect([5000, 4000, 3999].map((now) => wasSetBack(5000, now))).toEqual([false, false, true])
+})
 
 test('steady time goes on while the wall clock is set back, and follows it forward', () => {
   const { clock, pass, set } = settable()

@@ -106,6 +106,18 @@ test('a payload of the wrong type names its path; nothing is queued', async () =
   expect(await once.list()).toEqual([])
 })
 
+test('an unknown field of a request is refused by its name, in each way to enqueue', async () => {
+  const once = await open()
+  const misspelled = { target: 'echo' as const, payload: { n: 1 }, orderingkey: 'k' }
+  const refused = {
+    code: 'REQUEST_INVALID',
+    message: expect.stringMatching(/no field "orderingkey".*mean .?orderingKey/),
+  }
+  await expect(once.enqueue(misspelled)).rejects.toMatchObject(refused)
+  await expect(once.enqueueMany([{ target: 'echo', payload: { n: 2 } }, misspelled])).rejects.toMatchObject(refused)
+  expect(await once.list()).toEqual([])
+})
+
 test('one bad payload of many writes none', async () => {
   const once = await open()
   const requests = [1, 2, 'three'].map((n) => ({ target: 'echo' as const, payload: { n: n as number } }))
@@ -224,4 +236,16 @@ test('names that every object has are names like others', async () => {
 test('two targets of one name are refused', async () => {
   const opening = openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target, target] })
   await expect(opening).rejects.toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringContaining('"echo"') })
+})
+
+test('a new deadline that is no instant is refused, to one and to many', async () => {
+  const once = await openOnceish({ store: join(tempDir(), 'jobs.db'), targets: [target] })
+  onTestFinished(() => once.close())
+  const never = { expiresAt: 'tomorrow' as unknown as number }
+  const resolution = { kind: 'retry_accepting_duplicates', ...never } as const
+  const refused = { code: 'REQUEST_INVALID', message: expect.stringMatching(/^expiresAt is epoch milliseconds/) }
+  await expect(once.retry(1, never)).rejects.toMatchObject(refused)
+  await expect(once.retryWhere({ ids: [1] }, never)).rejects.toMatchObject(refused)
+  await expect(once.resolve(1, resolution)).rejects.toMatchObject(refused)
+  await expect(once.resolveWhere({ ids: [1] }, resolution)).rejects.toMatchObject(refused)
 })

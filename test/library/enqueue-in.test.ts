@@ -69,7 +69,7 @@ test('an ordering key is kept in the transaction of the caller too, and one that
     place(2, 'ada')
     place(3, 'ada')
   }).immediate()
-  const places = (await once.list()).map(({ requestId, blockedBy }) => [requestId, blockedBy?.requestId ?? null])
+  const places = (await once.list()).map(({ requestId, behind }) => [requestId, behind?.requestId ?? null])
   expect(places).toEqual([
     [1, null],
     [2, 1],

@@ -53,7 +53,7 @@ function factsOf(given: Given): DoctorFacts {
     oldestReady: null,
     oldestUnknown: null,
     orphans: 0,
-    blockedKeys: [],
+    stuckKeys: [],
     ...given.status,
   }
   const database: DatabaseFacts = {
@@ -113,12 +113,12 @@ const earlier = (change: object) => ({ ...present().definition, ...change })
 const NOTHING_ELSE = {
   expired: 0,
   oldestReady: [],
-  groups: { ready: 0, longest: [] },
+  groups: { ready: 0, longest: [], headsOnly: false, oldest: null },
   waits: [],
   breaker: null,
   parked: 0,
   parkedUntil: null,
-  blocked: 0,
+  stuck: 0,
 }
 const paused = {
   states: { ready: 3 },
@@ -224,7 +224,22 @@ const BAD: readonly [what: string, name: string, ok: Check['ok'], given: Given, 
     /2 rows.*gone/,
     /list --target gone/,
   ],
-  ['a pause', 'paused', 'warn', { status: { targets: { keyed: paused } } }, /keyed.*ada.*moving.*3/, /resume keyed/],
+  [
+    'a pause',
+    'paused',
+    'warn',
+    { status: { targets: { keyed: paused } } },
+    /keyed.*ada.*moving.*3/,
+    /^onceish resume keyed/,
+  ],
+  [
+    'refused credentials',
+    'paused',
+    'warn',
+    { status: { targets: { keyed: { ...paused, pausedBy: 'worker:a', pauseReason: 'blocked: HTTP 401' } } } },
+    /keyed.*blocked: HTTP 401/,
+    /^mend the key, restart every worker, then onceish resume keyed$/,
+  ],
   ['held rows', 'held', 'warn', { status: { states: { held: 2 } } }, /2 requests held/, /list --state held/],
   [
     'a lease that ended',

@@ -105,8 +105,8 @@ test('an ordering key and a group are kept in the transaction of the caller too,
     await place(3, { orderingKey: 'ada', group: 'a' })
   })
   const [first, second] = await once.list()
-  expect(first?.blockedBy ?? null).toBeNull()
-  expect(second?.blockedBy?.requestId).toBe(first?.requestId)
+  expect(first?.behind ?? null).toBeNull()
+  expect(second?.behind?.requestId).toBe(first?.requestId)
   const worker = once.startWorker({ drain: { horizonMs: 1000 } })
   await worker.done
   expect((await once.list()).map(({ taskId }) => taskId)).toEqual(['task-2', 'task-3'])

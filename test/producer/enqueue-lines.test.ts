@@ -46,11 +46,18 @@ test.each([
   ['[1]', 'LINE_INVALID', 'it is no object'],
   ['{"target":"video"}', 'LINE_INVALID', 'no "payload"'],
   ['{"payload":1,"prioritty":2}', 'LINE_INVALID', 'did you mean "priority"?'],
-  ['{"payload":1,"priority":"high"}', 'LINE_INVALID', '"priority" is a number'],
+  ['{"payload":1,"priority":"high"}', 'REQUEST_INVALID', 'priority is a whole number'],
+  ['{"payload":1,"priority":null}', 'REQUEST_INVALID', 'priority is a whole number'],
+  ['{"payload":1,"dedupe":null}', 'REQUEST_INVALID', 'dedupe is always, live, none, not null'],
+  ['{"payload":1,"logicalHash":7}', 'REQUEST_INVALID', 'logicalHash is text of 1 to 512 well-formed characters, not 7'],
   ['{"payload":1,"priority":40000}', 'REQUEST_INVALID', 'from -32767 to 32767'],
   ['{"payload":1,"runAt":"tomorrow"}', 'REQUEST_INVALID', 'ISO 8601'],
-  ['{"payload":1,"orderingKey":7}', 'LINE_INVALID', '"orderingKey" is a string'],
-  ['{"payload":1,"orderingKey":""}', 'REQUEST_INVALID', 'text of 1 to 256 bytes'],
+  [
+    '{"payload":1,"orderingKey":7}',
+    'REQUEST_INVALID',
+    'orderingKey is well-formed text, not blank, of 1 to 256 bytes in UTF-8, not number',
+  ],
+  ['{"payload":1,"orderingKey":""}', 'REQUEST_INVALID', 'not blank, of 1 to 256 bytes'],
   ['{"payload":1,"orderingKey":"\\ud800"}', 'REQUEST_INVALID', 'well-formed'],
   ['{"payload":1,"target":"vidoe"}', 'TARGET_UNKNOWN', 'did you mean "video"?'],
   ['{"payload":1e400}', 'PAYLOAD_NOT_CANONICAL', 'Infinity'],
@@ -94,6 +101,16 @@ test('a conflict stops like any bad line, and is skipped like one', async () => 
     skipped: 1,
     errors: [{ line: 2, code: 'LOGICAL_HASH_CONFLICT' }],
   })
+})
+
+test('one whose deadline is over before it is due is refused, and one that is there already is found, however it is given', async () => {
+  const late = '{"payload":1,"runAt":9,"expiresAt":9}'
+  const fresh = await feed(late)
+  expect(fresh.report.errors).toEqual([
+    { line: 1, code: 'REQUEST_INVALID', message: expect.stringContaining('is not after it is due') },
+  ])
+  const again = await feed(`{"payload":1}\n${late}\n`)
+  expect(again.report).toMatchObject({ enqueued: 1, deduplicated: 1, skipped: 0 })
 })
 
 test('a line longer than the limit costs no memory', async () => {

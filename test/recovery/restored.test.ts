@@ -258,9 +258,9 @@ test('behind one that is held the others of its key stay in doubt; a drain does 
   const [first, second, third] = await once.list()
   expect(first).toMatchObject({ state: 'held', reason: 'rejected_in_doubt' })
   for (const behind of [second, third]) {
-    expect(behind).toMatchObject({ state: 'unknown', reason: 'ordering', blockedBy: { requestId: 1, state: 'held' } })
+    expect(behind).toMatchObject({ state: 'unknown', reason: 'ordering', behind: { requestId: 1, state: 'held' } })
   }
-  expect(await once.status()).toMatchObject({ targets: { render: { blocked: 2 } }, blockedKeys: [{ followers: 2 }] })
+  expect(await once.status()).toMatchObject({ targets: { render: { stuck: 2 } }, stuckKeys: [{ followers: 2 }] })
   await once.resolve(1, { kind: 'task_id', taskId: api.effects[0]?.id ?? '' })
   await recover(once)
   expect(keysSince()).toEqual([1, 2, 3])
@@ -285,7 +285,7 @@ test('behind one that is due later than any call, what a copy has forgotten wait
   expect(await once.get(behind)).toMatchObject({
     state: 'unknown',
     reason: 'ordering',
-    blockedBy: { requestId: later, state: 'scheduled' },
+    behind: { requestId: later, state: 'scheduled' },
   })
   expect(api.calls).toHaveLength(1)
   clock.advance(2 * HOUR)

@@ -49,6 +49,7 @@ type Mood =
   | 'loses the answer'
   | 'loses the message'
   | 'gives no id'
+  | 'is busy'
 
 const CHAOS: Weights<Mood> = [
   ['well', 35],
@@ -60,6 +61,20 @@ const CHAOS: Weights<Mood> = [
   ['loses the message', 8],
   ['gives no id', 8],
 ]
+/** Of an API whose limits are known: it tells them, more often than others. */
+const STRICT_CHAOS: Weights<Mood> = [
+  ['well', 32],
+  ['refuses', 10],
+  ['limits', 22],
+  ['blocks', 3],
+  ['rejects', 3],
+  ['loses the answer', 14],
+  ['loses the message', 6],
+  ['gives no id', 5],
+  ['is busy', 5],
+]
+/** In ms; null: it says no time. */
+const TOLD_WAITS = [null, 200, 900, 2500, 6000] as const
 /** A call in such a mood has no effect of its own. */
 const HARMLESS: readonly Mood[] = ['refuses', 'limits', 'blocks', 'rejects', 'loses the message']
 
@@ -81,12 +96,20 @@ export interface ApiModel {
   /** What it said it had done, its lists need not show for ever. */
   forget(of: string): void
   cancel(id: string): void
+  /** Nobody listens where this call goes. */
+  refusesConnection(): boolean
 }
 
 const evidence = { phase: 'answered', status: 200 } as const
 
-export function createApi(schedule: Schedule, chance: Chance): ApiModel {
-  const chaos = tempered(CHAOS, 'well', chance)
+function said(outcome: Outcome): string {
+  const toldMs = 'retryAfterMs' in outcome ? outcome.retryAfterMs : null
+  return toldMs === null ? outcome.kind : `${outcome.kind}, to wait ${toldMs} ms`
+}
+
+/** @param isStrict it tells how long to wait, and now and then nobody listens. */
+export function createApi(schedule: Schedule, chance: Chance, isStrict: boolean): ApiModel {
+  const chaos = tempered(isStrict ? STRICT_CHAOS : CHAOS, 'well', chance)
   const effects: Effect[] = []
   const mismatches: string[] = []
   const memory = new Map<string, { readonly at: number; readonly body: string; readonly outcome: Outcome }>()
@@ -113,7 +136,7 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
         const outcome = receive(message, mood)
         if (mood === 'loses the answer') return
         const answersIn = chance.is(0.85) ? chance.below(200) : chance.below(3000)
-        schedule.later(null, `answers ${message.of}: ${outcome.kind}`, answersIn, () => answer(outcome))
+        schedule.later(null, `answers ${message.of}: ${said(outcome)}`, answersIn, () => answer(outcome))
       })
     },
     mayLand: (of) => (landing.get(of) ?? 0) > 0,
@@ -134,6 +157,7 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
     cancel: (id) => {
       for (const effect of effects) if (effect.id === id) effect.isCanceled = true
     },
+    refusesConnection: () => isStrict && !api.isCalm && chance.is(0.08),
   }
 
   function lag(): number {
@@ -142,7 +166,7 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
 
   function receive(message: Message, mood: Mood): Outcome {
     // What stands in front of an API never asks it whether it knows the key.
-    if (mood === 'limits') return { kind: 'not_executed', refund: true, written: true, retryAfterMs: null, evidence }
+    if (mood === 'limits') return limited(isStrict ? chance.pick(TOLD_WAITS) : null)
     if (mood === 'blocks') return { kind: 'blocked', evidence }
     const known = recall(message)
     if (known !== null) return known
@@ -151,7 +175,15 @@ export function createApi(schedule: Schedule, chance: Chance): ApiModel {
     if (message.key !== null && isKept && message.kind !== 'listed') {
       memory.set(message.key, { at: schedule.now(), body: message.body, outcome })
     }
-    return mood === 'gives no id' && outcome.kind === 'accepted' ? { kind: 'accepted_without_id', evidence } : outcome
+    if (outcome.kind !== 'accepted') return outcome
+    // A 503 says nothing of whether it was done.
+    if (mood === 'is busy') return { kind: 'unknown', executed: false, retryAfterMs: chance.pick(TOLD_WAITS), evidence }
+    return mood === 'gives no id' ? { kind: 'accepted_without_id', evidence } : outcome
+  }
+
+  function limited(retryAfterMs: number | null): Outcome {
+    const told = retryAfterMs === null ? {} : { limitedBy: `Retry-After: ${retryAfterMs} ms` }
+    return { kind: 'not_executed', refund: true, written: true, retryAfterMs, ...told, evidence }
   }
 
   function recall({ kind, key, body }: Message): Outcome | null {

@@ -46,7 +46,7 @@ function rowViolations(one: Owed, row: RequestDetail, api: ApiModel): string[] {
   }
   const isOver = row.state === 'held' || row.state === 'dead' || row.state === 'canceled'
   // Behind a request that waits for a person it is never called.
-  if (one.isPoison && !isOver && row.blockedBy === null && !isIts(row.taskId)) {
+  if (one.isPoison && !isOver && row.behind === null && !isIts(row.taskId)) {
     found.push(`${one.name} kills every caller and is ${row.state}`)
   }
   if (row.orphans.some(({ taskId }) => taskId === row.taskId)) found.push(`${one.name} has its own task as an orphan`)

@@ -1,8 +1,9 @@
 // A person at the command line, who looks before they speak, and only says what is so.
 import type { Onceish } from '../../src/index.ts'
 import type { OperatorResult, RequestDetail } from '../../src/store/views.ts'
-import type { ApiModel } from './api-model.ts'
+import type { ApiModel, Kind } from './api-model.ts'
 import type { Chance } from './chance.ts'
+import type { LimitsWatch } from './limits-watch.ts'
 import type { Ledger, Owed } from './owed.ts'
 import type { Schedule } from './schedule.ts'
 import { KINDS } from './targets.ts'
@@ -13,12 +14,13 @@ export interface Surroundings {
   readonly schedule: Schedule
   readonly api: ApiModel
   readonly ledger: Ledger
+  readonly limits: LimitsWatch
   /** A clock that jumped has made waits that are told by it worthless. */
   readonly hasJumped: boolean
 }
 
 export async function speak(around: Surroundings): Promise<void> {
-  const { operator, chance, schedule, ledger } = around
+  const { operator, chance, schedule, ledger, limits } = around
   const one = ledger.all.length === 0 ? null : chance.pick(ledger.all)
   const seen = one === null || one.isGone ? null : await operator.get(one.requestId)
   if (one === null || seen === null) return
@@ -34,9 +36,10 @@ export async function speak(around: Surroundings): Promise<void> {
     }
     case 'pause':
       await operator.pause(one.kind)
+      limits.onPause(one.kind)
       return schedule.note(`a person pauses ${one.kind}`)
     case 'resume':
-      return resumeAll(operator)
+      return resume(KINDS, operator, limits)
     case 'resolve':
       if (seen.state === 'held') await resolve(around, one, seen)
   }
@@ -52,8 +55,11 @@ function lastingDeadline({ expiresAt }: RequestDetail): { readonly expiresAt?: n
   return expiresAt === null ? {} : { expiresAt: null }
 }
 
-export async function resumeAll(operator: Onceish): Promise<void> {
-  for (const kind of KINDS) await operator.resume(kind)
+export async function resume(kinds: readonly Kind[], operator: Onceish, limits: LimitsWatch): Promise<void> {
+  for (const kind of kinds) {
+    await operator.resume(kind)
+    limits.onResume(kind)
+  }
 }
 
 async function resolve(around: Surroundings, one: Owed, seen: RequestDetail): Promise<void> {

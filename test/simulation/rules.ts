@@ -1,6 +1,7 @@
 // Each rule of safety, and the product without it: a text of the build that is replaced in a copy. What breaks is found by
 // the simulation; `seed` is a schedule that shows it. Rules that no schedule can break have tests of their own: covered.ts.
 import type { Patch } from './library.ts'
+import { LIMIT_RULES } from './limit-rules.ts'
 import type { Action } from './world.ts'
 
 export interface Rule {
@@ -14,6 +15,7 @@ export interface Rule {
 }
 
 const SETTLEMENT = 'core/settlement.js'
+const TRANSITION = 'core/transition.js'
 const WINDOWS = 'core/windows.js'
 const RECONCILIATION = 'core/reconciliation.js'
 const QUEUE_SQL = 'store/sqlite/sql/queue.js'
@@ -54,7 +56,7 @@ export const RULES: readonly Rule[] = [
           'prepared: input.claim.prepare({ requestId: row.requestId, target: row.target, payload, logicalHash: row.logicalHash, priority: row.priority, generation: row.generation }).call,\n        leaseUntil: next.leaseUntil',
       },
     ],
-    seed: 3,
+    seed: 12,
   },
   {
     name: 'key-without-request-id',
@@ -83,7 +85,7 @@ export const RULES: readonly Rule[] = [
         replace: 'if (false)',
       },
     ],
-    seed: 8,
+    seed: 203,
   },
   {
     name: 'window-by-the-latest-clock',
@@ -96,13 +98,13 @@ export const RULES: readonly Rule[] = [
       },
       { file: WINDOWS, find: 'behindMs > CLOCK_TOLERANCE_MS', replace: 'false' },
     ],
-    seed: 35,
+    seed: 114,
   },
   {
     name: 'settled-misses',
     what: 'a miss counts only once the attempt has been over for the settle time',
     patches: [{ file: 'recovery/reconcile.js', find: 'if (settledForMs < settleMs) {', replace: 'if (false) {' }],
-    seed: 96,
+    seed: 73,
   },
   {
     name: 'misses-by-the-smaller-clock',
@@ -114,7 +116,7 @@ export const RULES: readonly Rule[] = [
         replace: 'Math.max(now.wall - (row.endedAt ?? now.wall), shortestSince(known.since, now))',
       },
     ],
-    seed: 10918,
+    seed: 4207,
   },
   {
     name: 'a-restart-waits-again',
@@ -127,7 +129,7 @@ export const RULES: readonly Rule[] = [
           'watched.set(row.requestId, { token, since: now });\n                return now.wall - (row.endedAt ?? now.wall)',
       },
     ],
-    seed: 82,
+    seed: 149,
   },
   {
     name: 'complete-lookups-only',
@@ -146,13 +148,13 @@ export const RULES: readonly Rule[] = [
     name: 'remembers-bounds-absent',
     what: 'later than a lookup remembers, a miss permits no call',
     patches: [{ file: WINDOWS, find: ' &&\n        isInsideLookupMemory(row, policy, clock));', replace: ');' }],
-    seed: 15,
+    seed: 58,
   },
   {
     name: 'executed-forbids-a-recall',
     what: 'after an answer that showed it happened, no miss permits a call',
     patches: [{ file: WINDOWS, find: '!row.executed &&\n', replace: '\n' }],
-    seed: 449,
+    seed: 125,
   },
   {
     name: 'sticky-doubt',
@@ -203,7 +205,7 @@ export const RULES: readonly Rule[] = [
           "const proven = { ...row, doubtfulAttempts: context.policy.key?.failedFirst === 'replayed' ? [] : without(row, result.attempt) };",
       },
     ],
-    seed: 65,
+    seed: 109,
   },
   {
     name: 'next-number-for-a-freed-hash',
@@ -215,7 +217,7 @@ export const RULES: readonly Rule[] = [
         replace: 'request_id = ?, generation = generation\n       WHERE hash = ? AND request_id IS NULL',
       },
     ],
-    seed: 22,
+    seed: 245,
   },
   {
     name: 'attempts-counted-at-the-claim',
@@ -230,7 +232,7 @@ export const RULES: readonly Rule[] = [
       { file: RECONCILIATION, find: 'patch: { replays: row.replays + 1 }', replace: 'patch: { replays: row.replays }' },
       { file: RECONCILIATION, find: 'attempts: row.attempts + 1,', replace: 'attempts: row.attempts,' },
     ],
-    seed: 10,
+    seed: 21,
   },
   {
     name: 'fencing-on-settle',
@@ -254,7 +256,7 @@ export const RULES: readonly Rule[] = [
         replace: "WHERE request_id = ? AND ? > 0 AND ? <> '' AND state = 'invoking' AND ? <> ''",
       },
     ],
-    seed: 5,
+    seed: 9,
   },
   {
     name: 'lease-at-the-write',
@@ -284,7 +286,7 @@ export const RULES: readonly Rule[] = [
         replace: "return isNewest && row.state === 'invoking' ?",
       },
     ],
-    seed: 20,
+    seed: 2,
   },
   {
     name: 'late-answers-under-the-key-settle',
@@ -296,7 +298,7 @@ export const RULES: readonly Rule[] = [
         replace: 'const isSameTask = false;',
       },
     ],
-    seed: 104,
+    seed: 159,
   },
   {
     name: 'a-confirmation-is-no-orphan',
@@ -326,7 +328,7 @@ export const RULES: readonly Rule[] = [
     name: 'a-word-waits-for-the-last-call',
     what: '`resolve` leads to no call while the last one can still land',
     patches: [{ file: 'store/sqlite/operator.js', find: 'if (until > word.now && !force) {', replace: 'if (false) {' }],
-    seed: 628,
+    seed: 3666,
   },
   {
     name: 'cancel-waits-for-proof',
@@ -338,7 +340,7 @@ export const RULES: readonly Rule[] = [
         replace: "if (row.state === 'invoking')\n",
       },
     ],
-    seed: 9,
+    seed: 14,
   },
   {
     name: 'purge-refuses-doubt',
@@ -359,13 +361,13 @@ export const RULES: readonly Rule[] = [
     name: 'a-clock-set-back-is-remembered',
     what: 'what a process saw of a clock that was set back is known to whoever comes after it',
     patches: [{ file: 'core/clock.js', find: 'advance(clock.wallNow() + clockAheadMs);', replace: ';' }],
-    seed: 2253,
+    seed: 1408,
   },
   {
     name: 'a-copy-waits-for-a-word',
     what: 'a store that is behind its record of calls was put back from a copy, and calls nothing by itself',
     patches: [{ file: 'store/origin.js', find: 'if (own.highWaterAt < record.highWaterAt)', replace: 'if (false)' }],
-    seed: 885,
+    seed: 504,
   },
   {
     name: 'window-counted-from-the-copy',
@@ -378,7 +380,7 @@ export const RULES: readonly Rule[] = [
       },
     ],
     often: ['copy the store', 'put the copy back'],
-    seed: 633,
+    seed: 820,
   },
   {
     name: 'one-of-a-key-at-a-time',
@@ -403,19 +405,19 @@ export const RULES: readonly Rule[] = [
       },
     ],
     often: ['copy the store', 'put the copy back'],
-    seed: 291,
+    seed: 1424,
   },
   {
     name: 'the-dead-keep-their-turn',
     what: 'where a target says so, a dead request keeps those behind it waiting',
     patches: [
       {
-        file: SETTLEMENT,
-        find: "attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: onDead === 'block'",
-        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false',
+        file: TRANSITION,
+        find: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace,',
+        replace: 'attempts, nextCheckAt: null, reason, evidence },\n        keepsPlace: false,',
       },
     ],
-    seed: 20,
+    seed: 1479,
   },
   {
     name: 'a-retried-one-waits-for-a-call',
@@ -423,8 +425,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/ordering.js',
-        find: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null',
-        replace: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) || true ? dueAt : null',
+        find: 'if (!leaveQueue(sql, { requestId, target, group, priority }, dueAt))',
+        replace: 'if (!leaveQueue(sql, { requestId, target, group, priority }, dueAt) && false)',
       },
     ],
     seed: 2924,
@@ -433,7 +435,7 @@ export const RULES: readonly Rule[] = [
     name: 'no-first-call-after-the-deadline',
     what: 'what was never called, or surely had no effect, is not called after its deadline',
     patches: [
-      { file: SETTLEMENT, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
+      { file: TRANSITION, find: 'return expiresAt !== null && expiresAt <= now', replace: 'return false' },
       {
         file: QUEUE_SQL,
         find: 'FROM expiries WHERE expires_at <= ? ORDER',
@@ -457,16 +459,16 @@ export const RULES: readonly Rule[] = [
         replace: 'return null',
       },
     ],
-    seed: 275,
+    seed: 535,
   },
   {
     name: 'no-recall-after-the-deadline',
     what: 'after settled misses, and its deadline, a request is not called anew',
     patches: [
-      { file: RECONCILIATION, find: 'if (isExpired(row, now))', replace: 'if (false)' },
+      { file: RECONCILIATION, find: 'if (isExpired(row.expiresAt, now))', replace: 'if (false)' },
       { file: 'store/sqlite/checks.js', find: 'leftMs(row.expiresAt, word.now)', replace: 'null' },
     ],
-    seed: 172,
+    seed: 325,
   },
   {
     name: 'doubt-does-not-expire',
@@ -476,9 +478,10 @@ export const RULES: readonly Rule[] = [
         file: RECONCILIATION,
         find: 'return later(row, verdict, context.now)',
         replace:
-          'return isExpired(row, context.now) ? expired(row, verdict.evidence) : later(row, verdict, context.now)',
+          'return isExpired(row.expiresAt, context.now) ? expired(row, verdict.evidence, false) : later(row, verdict, context.now)',
       },
     ],
-    seed: 78,
+    seed: 125,
   },
+  ...LIMIT_RULES,
 ]

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { createChance } from './chance.ts'
 import type { Library } from './library.ts'
 import type { Machine } from './processes.ts'
+import { FREE, REGIMES, type Regime } from './regimes.ts'
 import { createSchedule } from './schedule.ts'
 import { type StoreWatch, watchStore } from './store-watch.ts'
 import { configFor } from './targets.ts'
@@ -28,20 +29,26 @@ export const CHAOS_STEPS = 160
 /** So many steps of calm, and a request still owed, is a loop without an end; a clock ten minutes behind takes most of them. */
 const CALM_STEPS = 15_000
 const LOOK_EVERY = 20
-/** Makes another draw of the same seed. */
+/** Each makes another draw of the same seed. */
 const ASIDE = 0x5bd1e995
+const LIMITS = 0x27d4eb2f
+/** Of all schedules. */
+const LIMITED_SHARE = 0.4
 
 /** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
 export async function openStage(library: Library, folder: string, often: readonly Action[] = []): Promise<Stage> {
   const path = join(folder, 'simulation.db')
-  const config = configFor(library, path)
+  const configs = new Map([FREE, ...REGIMES].map((regime) => [regime, configFor(library, path, regime)]))
   const store = await library.openStore(path, { create: true, now: START })
   const watch = watchStore(path)
   const watching = await library.openStore(path, { create: false, now: START })
   return {
     run: (seed, chaosSteps = CHAOS_STEPS) => {
       watch.empty(START)
-      return runSchedule({ library, config, store, watching }, watch, often, seed, chaosSteps)
+      const regime = regimeOf(seed)
+      const config = configs.get(regime) as Machine['config']
+      const part = { machine: { library, config, store, watching }, watch, regime }
+      return runSchedule(part, often, seed, chaosSteps)
     },
     close: async () => {
       watch.close()
@@ -51,9 +58,19 @@ export async function openStage(library: Library, folder: string, often: readonl
   }
 }
 
+function regimeOf(seed: number): Regime {
+  const limits = createChance(seed ^ LIMITS)
+  return limits.is(LIMITED_SHARE) ? limits.pick(REGIMES) : FREE
+}
+
+interface Setting {
+  readonly machine: Machine
+  readonly watch: StoreWatch
+  readonly regime: Regime
+}
+
 async function runSchedule(
-  machine: Machine,
-  watch: StoreWatch,
+  setting: Setting,
   often: readonly Action[],
   seed: number,
   chaosSteps: number,
@@ -61,8 +78,8 @@ async function runSchedule(
   const chance = createChance(seed)
   const asides = createChance(seed ^ ASIDE)
   const schedule = createSchedule(chance, START)
-  const lines = createChance(seed ^ 0x5bd1e995)
-  const world = createWorld({ machine, watch, chance, asides, lines, schedule }, often)
+  const lines = createChance(seed ^ ASIDE)
+  const world = createWorld({ ...setting, chance, asides, lines, schedule }, often)
   const violations: string[] = []
   let steps = 0
   try {

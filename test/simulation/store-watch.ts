@@ -65,6 +65,10 @@ export interface StoreWatch {
   /** Nothing waits, runs or is in doubt of what a worker can still decide. */
   isOver(): boolean
   pausedTargets(): readonly string[]
+  /** How many calls of these targets run. */
+  invoking(targets: readonly string[]): number
+  /** Until when whoever it is was told to wait; 0: nobody has told. */
+  toldUntil(scope: 'target' | 'bucket', name: string): number
   clockAheadMs(): number
   /** Of the tables of ordering keys: what is wrong with them. */
   lineFaults(): readonly string[]
@@ -111,6 +115,12 @@ export function watchStore(path: string): StoreWatch {
     )
     .pluck()
   const paused = db.prepare('SELECT target FROM targets WHERE paused_at IS NOT NULL').pluck()
+  const invoking = db
+    .prepare(`SELECT COUNT(*) FROM task_state WHERE state = 'invoking' AND target IN (SELECT value FROM json_each(?))`)
+    .pluck()
+  const told = db
+    .prepare(`SELECT until FROM timed_pauses WHERE scope = ? AND name = ? AND cause = 'told_to_wait'`)
+    .pluck()
   const ahead = db.prepare('SELECT clock_ahead_ms FROM store').pluck()
   const lineFaults = db.prepare(LINE_FAULTS)
   const forbidden = db.prepare('SELECT DISTINCT what FROM forbidden').pluck()
@@ -138,6 +148,8 @@ export function watchStore(path: string): StoreWatch {
     isOver: () => over.get() === 1,
     clockAheadMs: () => ahead.get() as number,
     pausedTargets: () => paused.all() as string[],
+    invoking: (targets) => invoking.get(JSON.stringify(targets)) as number,
+    toldUntil: (scope, name) => (told.get(scope, name) as number | undefined) ?? 0,
     lineFaults: () =>
       (lineFaults.all() as { fault: string; request_id: number }[]).map(
         (row) => `request ${row.request_id} ${row.fault}`,

@@ -5,9 +5,10 @@ import type { Target } from '../../src/target/target.ts'
 import { type ApiModel, type Kind, TIMES } from './api-model.ts'
 import type { Chance } from './chance.ts'
 import type { Library } from './library.ts'
+import { FREE, type Regime } from './regimes.ts'
 import type { Life, Schedule } from './schedule.ts'
 
-const MAX_ATTEMPTS = 2
+export const MAX_ATTEMPTS = 2
 const MAX_REPLAYS = 4
 const KEY = {
   rememberedFor: TIMES.rememberedMs,
@@ -60,20 +61,24 @@ const ANYTHING = {
   '~standard': { version: 1, vendor: 'simulation', validate: (value: unknown) => ({ value }) },
 } as const
 
-export function configFor(library: Library, store: string) {
+export function configFor(library: Library, store: string, regime: Regime = FREE) {
   const targets = KINDS.map((name) =>
     library.defineTarget({
       name,
       version: '1',
       payload: ANYTHING,
-      policy: POLICIES[name],
+      policy: { ...POLICIES[name], ...regime.care[name] },
       invoke: () => ({ taskId: 'the model answers' }),
       ...(name === 'listed' ? { lookup: () => ({ kind: 'absent' as const }), cancel: () => {} } : {}),
     }),
   )
   const named = Object.fromEntries(targets.map((target) => [target.name, target]))
   const worker = { concurrency: 4, leaseMs: TIMES.leaseMs, graceMs: 300 }
-  return library.parseConfig({ store, namespace: 'simulation', worker, targets: named }, { path: null, baseDir: '/' })
+  const { buckets } = regime
+  return library.parseConfig(
+    { store, namespace: 'simulation', worker, buckets, targets: named },
+    { path: null, baseDir: '/' },
+  )
 }
 
 /** What the world is told of one call. */
@@ -127,6 +132,11 @@ export function modelTarget(target: Target, place: Place): Target {
       if (refused !== null) {
         schedule.note(`${life.name} does not write the call for ${of}: ${refused}`)
         const unsent = { phase: 'not_sent', error: refused } as const
+        return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence: unsent }
+      }
+      if (api.refusesConnection()) {
+        schedule.note(`${life.name} gets no connection for ${of}`)
+        const unsent = { phase: 'not_sent', rule: 'transport', error: 'ECONNREFUSED' } as const
         return { kind: 'not_executed', refund: true, written: false, retryAfterMs: null, evidence: unsent }
       }
       watch.onWrite()

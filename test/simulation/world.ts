@@ -5,13 +5,16 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { Onceish } from '../../src/index.ts'
 import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
-import { createApi } from './api-model.ts'
+import { ALIKE } from '../support/alike.ts'
+import { createApi, type Kind } from './api-model.ts'
 import { type Chance, tempered, type Weights } from './chance.ts'
 import { watchDeadline, watchTurn, watchWrite } from './fences.ts'
 import { falseCertainty, violationsOf } from './invariants.ts'
+import { watchLimits } from './limits-watch.ts'
 import { createLedger, type Owed } from './owed.ts'
-import { resumeAll, speak } from './person.ts'
+import { resume, speak } from './person.ts'
 import { createProcesses, type Machine } from './processes.ts'
+import { FREE, type Regime } from './regimes.ts'
 import type { Schedule } from './schedule.ts'
 import type { StoreCopy, StoreWatch } from './store-watch.ts'
 import { KINDS, tellsRepeats } from './targets.ts'
@@ -20,11 +23,10 @@ import { outOfTurn } from './turns.ts'
 const MAX_OWED = 5
 
 /**
- * A clock that is set back while nobody runs makes what was before look younger than it is. What is less than the margin covers
- * is harmless, and so is what no schedule lives to catch up with; what lies between is safe only where somebody sees it.
+ * Of `margin`, so much is left for a clock that is set back while no worker runs (README, "What it rests on"): the rest covers a
+ * call's way. What is more is promised only where a worker sees it.
  */
-const HARMLESS_SETBACK_MS = 800
-const ENDLESS_SETBACK_MS = 300_000
+const SPARED_SETBACK_MS = 800
 /** Within so many steps somebody who runs has seen it. */
 const SEEN_WITHIN = 100
 
@@ -86,11 +88,12 @@ export interface Grounds {
   /** Draws ordering keys. */
   readonly lines: Chance
   readonly schedule: Schedule
+  readonly regime: Regime
 }
 
 /** @param often what happens more often in it than in others. */
 export function createWorld(
-  { machine, watch, chance, asides, lines, schedule }: Grounds,
+  { machine, watch, chance, asides, lines, schedule, regime }: Grounds,
   often: readonly Action[],
 ): World {
   const weights = ACTIONS.map(([name, weight]) => [name, often.includes(name) ? weight * OFTEN : weight] as const)
@@ -100,7 +103,9 @@ export function createWorld(
   /** Priorities and what queues are ranked by change all the time. */
   const isRestless = asides.is(0.2)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
-  const api = createApi(schedule, chance)
+  const isLimited = regime !== FREE
+  const api = createApi(schedule, chance, isLimited)
+  const limits = watchLimits(regime, schedule, watch)
   const ledger = createLedger()
   const told: AttemptResult[] = []
   const found = new Set<string>()
@@ -120,9 +125,9 @@ export function createWorld(
   }
 
   async function runTurn(input: TurnInput): Promise<TurnResult> {
-    const wrongAfter = watchTurn(watch, input)
+    const wrongAfter = [watchTurn(watch, input), limits.watchTurn(input)]
     const result = await machine.store.turn(input)
-    noteAll(wrongAfter(result))
+    for (const wrongOf of wrongAfter) noteAll(wrongOf(result))
     onCommit(input.results)
     return result
   }
@@ -133,6 +138,7 @@ export function createWorld(
     if (!hasJumped) noteAll(watchWrite(watch, requestId, wallNow))
     if (!hasJumped) noteAll(outOfTurn(watch, ledger, requestId))
     noteAll(watchDeadline(watch, requestId, wallNow))
+    noteAll(limits.onWrite(requestId))
   }
 
   function noteAll(wrongs: readonly string[]): void {
@@ -216,8 +222,14 @@ export function createWorld(
       renewals: [],
       reconciliations: [],
       trackings: [],
-      claim: { slots: 0, targets: [], prepare: () => ({ kind: 'dead', reason: 'never', note: '' }) },
-      check: { slots: 0, targets: [] },
+      claim: {
+        ...ALIKE,
+        slots: 0,
+        targets: [],
+        buckets: machine.config.buckets,
+        prepare: () => ({ kind: 'dead', reason: 'never', note: '' }),
+      },
+      check: { slots: 0, room: new Map() },
       policyOf: (target) => codeTargets[target]?.policy,
       random: () => chance.next(),
     })
@@ -245,6 +257,7 @@ export function createWorld(
     for (const one of ledger.all) generations.set(one, (await operator.get(one.requestId))?.generation ?? 0)
     for (const life of processes.alive()) processes.kill(life)
     watch.empty(schedule.now() + schedule.wallOffset)
+    limits.onOtherStore('lost')
     ledger.forgetIds()
     told.length = 0
     api.isRememberingAll = true
@@ -279,6 +292,7 @@ export function createWorld(
     api.takesOtherBytes = true
     for (const life of processes.alive()) processes.kill(life)
     watch.putBack(copy)
+    limits.onOtherStore('put back')
     // Whoever puts it back takes their time.
     await schedule.pass(chance.pick([50, 1600, 12_000]))
     // That the clock had been set back only the store that is gone may have known.
@@ -292,12 +306,13 @@ export function createWorld(
     checkCertainty()
   }
 
+  function pausedKinds(): readonly Kind[] {
+    return watch.pausedTargets() as Kind[]
+  }
+
   /** Of a time that was, and that the store does not know to be over. */
   function isTimeLost(): boolean {
-    return offsets.some((offset) => {
-      const lostMs = offset - schedule.wallOffset - watch.clockAheadMs()
-      return lostMs > HARMLESS_SETBACK_MS && lostMs < ENDLESS_SETBACK_MS
-    })
+    return offsets.some((offset) => offset - schedule.wallOffset - watch.clockAheadMs() > SPARED_SETBACK_MS)
   }
 
   async function jump(): Promise<void> {
@@ -334,7 +349,7 @@ export function createWorld(
       case 'enqueue':
         return ledger.all.length < MAX_OWED ? enqueue() : undefined
       case 'speak':
-        await speak({ operator, chance, schedule, api, ledger, hasJumped })
+        await speak({ operator, chance, schedule, api, ledger, limits, hasJumped })
         return checkCertainty()
       case 'deliver again':
         return deliverAgain()
@@ -361,6 +376,7 @@ export function createWorld(
       return processes.crashes
     },
     begin: async () => {
+      schedule.note(`its limits: ${regime.name}`)
       operator = await processes.openOperator()
       for (let i = chance.below(3) + 1; i > 0; i--) await enqueue()
       await processes.startWorker()
@@ -374,12 +390,13 @@ export function createWorld(
       processes.calm()
       // Somebody sets the clocks right: none is behind what the store has seen.
       schedule.wallOffset = furthestOffset
-      await resumeAll(operator)
+      // Where there are limits, what ends by itself must.
+      await resume(isLimited ? pausedKinds() : KINDS, operator, limits)
       schedule.note('calm')
     },
     isIdle: async () => {
       // A refusal of the credentials may have been on its way still.
-      if (isCalm) for (const kind of watch.pausedTargets()) await operator.resume(kind)
+      if (isCalm) await resume(pausedKinds(), operator, limits)
       return watch.isOver()
     },
     isFull: () => ledger.all.length >= MAX_OWED,

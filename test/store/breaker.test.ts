@@ -2,7 +2,6 @@
 import { expect, onTestFinished, test } from 'vitest'
 import type { BreakerPolicy } from '../../src/core/breaker.ts'
 import type { Outcome } from '../../src/core/outcome.ts'
-import { rampMsOf } from '../../src/core/policy.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import { accepted, answer, KEYED, OPAQUE, openWorld, unknown, type World } from '../support/store.ts'
 
@@ -66,7 +65,7 @@ test('one probe tries, whoever sends it; a success opens the way, slowly at firs
   expect(await claim(other, 10)).toEqual([])
   await settle(world, [probe as ClaimedCall], accepted('T'))
   expect(await claim(other, 100)).toHaveLength(1)
-  for (const { clock } of [world, other]) clock.now += rampMsOf(KEYED)
+  for (const { clock } of [world, other]) clock.now += KEYED.rateLimit.rampMs
   expect((await claim(other, 50)).length).toBe(50)
   expect(await breakerOf(other)).toBeUndefined()
 })

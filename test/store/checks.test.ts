@@ -134,13 +134,12 @@ test('rows of a target that bears no more questions are passed over for those of
     const verdict = { kind: 'later', at: world.clock.now, reason: 'x', missCounted: false, evidence: null } as const
     await world.turn({ reconciliations: [{ requestId, target: 'lookup', version, policy: LOOKUP, verdict }] })
   }
-  const check = { slots: 3, targets: ['limited', 'lookup'], room: new Map([['limited', 1]]) }
-  const first = await world.turn({ check })
+  const first = await world.turn({ investigations: 3, room: new Map([['limited', 1]]) })
   expect(first.investigations.map(({ row }) => row.target)).toEqual(['limited', 'lookup', 'lookup'])
-  const second = await world.turn({ check: { ...check, room: new Map([['limited', 0]]) } })
+  const second = await world.turn({ investigations: 3, room: new Map([['limited', 0]]) })
   expect(second.investigations.map(({ row }) => row.target)).toEqual(['lookup'])
   expect(second.nextDueAt).toBe(world.clock.now + 250)
-  const third = await world.turn({ check: { ...check, room: new Map() } })
+  const third = await world.turn({ investigations: 3 })
   expect(third.investigations.map(({ row }) => row.target)).toEqual(['limited', 'limited'])
   await world.store.close()
 })

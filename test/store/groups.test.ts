@@ -161,8 +161,6 @@ test('what is canceled, expired, dead before its call or moved leaves its group 
   const { calls, settled } = await world.turn({
     slots: 9,
     claim: {
-      slots: 9,
-      lookFrom: null,
       targets: [{ name: 'keyed', policy: KEYED }],
       prepare: ({ requestId }) =>
         requestId === 4
@@ -240,7 +238,25 @@ test('the status tells how many groups have something ready, and which have most
       { group: 'd', ready: 3 },
       { group: 'c', ready: 2 },
     ],
+    headsOnly: false,
+    oldest: { group: 'b', since: expect.any(Number) },
   })
+})
+
+test('the status tells which group waits longest, aging or not, and where its counts are of heads alone', async () => {
+  const world = await open()
+  await put(world, 'a', { dueAt: 900_002 })
+  await put(world, 'b', { dueAt: 900_001, priority: -1, orderingKey: 'k' })
+  await put(world, null, { dueAt: 900_003 })
+  const oldest = async () => (await world.store.status()).targets['keyed']?.groups
+  expect(await oldest()).toMatchObject({ headsOnly: false, oldest: { group: 'b', since: 900_001 } })
+  await put(world, 'b', { dueAt: 900_001, orderingKey: 'k' })
+  expect(await oldest()).toMatchObject({ headsOnly: true, longest: [{ ready: 1 }, { ready: 1 }] })
+  await world.store.rank([{ target: 'keyed', agingMs: 60_000 }], world.clock.now, 'worker:w')
+  for (let turns = 0; (await world.turn()).more; turns++) expect(turns).toBeLessThan(9)
+  expect(await oldest()).toMatchObject({ oldest: { group: 'b', since: 900_001 } })
+  await put(world, null, { dueAt: 900_000 })
+  expect(await oldest()).toMatchObject({ oldest: { group: null, since: 900_000 } })
 })
 
 test('lists and words for many go by group', async () => {

@@ -18,14 +18,14 @@ async function openShared(
     path?: string
     now?: number
     limits?: Partial<TargetPolicy['limits']>
-    rateLimit?: TargetPolicy['rateLimit']
+    rateLimit?: Partial<TargetPolicy['rateLimit']>
   } = {},
 ): Promise<Limited> {
-  const { path, now, limits = {}, rateLimit } = options
+  const { path, now, limits = {}, rateLimit = {} } = options
   const policy: TargetPolicy = {
     ...KEYED,
     limits: { concurrency: null, rate: null, bucket: 'account', ...limits },
-    ...(rateLimit !== undefined && { rateLimit }),
+    rateLimit: { ...KEYED.rateLimit, ...rateLimit },
   }
   const policies = { images: policy, videos: policy }
   const worker = { name: 'w', boot: `b${Math.random()}` }
@@ -46,7 +46,7 @@ async function openShared(
       call: { method: 'POST', url: 'http://127.0.0.1/', headers: {}, body: request.payload, account: null },
       targetVersion: 'v1',
     })
-    return world.turn({ ...input, claim: input.claim ?? { slots: input.slots ?? 0, targets, buckets, prepare } })
+    return world.turn({ ...input, claim: { targets, buckets, prepare, ...input.claim } })
   }
   return { ...world, turn, claim: async (slots, input = {}) => (await turn({ ...input, slots })).calls }
 }
@@ -141,6 +141,30 @@ test('a call that surely never left gives back what its claim was charged, and n
   // The same answer again is none, and what was sent and refused is charged.
   await settle(world, calls, unsent)
   expect(await world.claim(10)).toEqual([])
+})
+
+test('that an attempt never left gives back no permit of the replay that was claimed since', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } })
+  await fill(world, 2)
+  const calls = await world.claim(1)
+  await settle(world, calls, unknown())
+  world.clock.now += 1000
+  expect((await replay(world, 1)).calls).toHaveLength(1)
+  await settle(world, calls, unsent)
+  expect(await world.claim(1)).toEqual([])
+})
+
+test('a clock that was set back makes no permit younger than it is', async () => {
+  const world = await openShared({ account: { concurrency: null, rate: { count: 1, perMs: 1000, burst: 1 } } })
+  await fill(world, 3)
+  const calls = await world.claim(1)
+  world.clock.now -= 600_000
+  const steady: TurnInput['steady'] = { now: () => world.clock.now + 600_000, hear: () => {}, isNews: () => false }
+  expect(await world.claim(1, { steady })).toEqual([])
+  world.clock.now += 1000
+  expect(await world.claim(1, { steady })).toHaveLength(1)
+  await world.turn({ results: calls.map((call) => answer(call, unsent, world.clock.now)), steady })
+  expect(await world.claim(1, { steady })).toEqual([])
 })
 
 test('an attempt that reached the API is charged, whatever it answered', async () => {

@@ -15,12 +15,18 @@ const OWED = ['queued', 'invoking', 'unknown', 'held'] as const
 const STATES = [...OWED, ...ENDED_STATES]
 const TABLES = ['requests', 'ready', 'waiting', 'logical_hashes', 'task_state', 'orphans', 'events', 'targets']
 
+/** Part of the schema of every version, as far as it matters: it names the tables that migrations write anew. */
+const VIEW_OF_VERSION_1 = `CREATE VIEW request_overview AS
+  SELECT requests.request_id, COALESCE(task_state.state, 'queued') AS state
+  FROM requests LEFT JOIN task_state USING (request_id)`
+
 /** One row in each state, one that was never claimed, and one that is due later. */
 function writeVersion1(): string {
   const path = join(tempDir(), 'jobs.db')
   const db = new Database(path)
   db.pragma('journal_mode = WAL')
   db.exec(CORE_SCHEMA)
+  db.exec(VIEW_OF_VERSION_1)
   db.exec(`INSERT INTO store VALUES (1, 1, 'namespace', 'incarnation', 900000)`)
   db.exec(`INSERT INTO targets (target, paused_at, paused_by) VALUES ('opaque', 5, 'ada')`)
   STATES.forEach((state, i) => {
@@ -111,6 +117,19 @@ test('a version 1 file is brought up once, and no row of it changes', async () =
   expect(contents(path)).toEqual(before)
 })
 
+test('the view for people shows what the code is shown, of every request', async () => {
+  const path = writeVersion1()
+  const store = await openStore(path, { create: true, now: 1_000_000 })
+  const shown = (await store.list({ limit: 100 })).map(({ requestId, state, logicalHash, version }) => {
+    return { request_id: requestId, state, logical_hash: logicalHash, version }
+  })
+  await store.close()
+  const db = new Database(path, { readonly: true })
+  const columns = Object.keys(shown[0] ?? {}).join(', ')
+  expect(db.prepare(`SELECT ${columns} FROM request_overview ORDER BY request_id`).all()).toEqual(shown)
+  db.close()
+})
+
 test('and its work goes on: calls, dedupe, doubt and purge', async () => {
   const path = writeVersion1()
   const world = await openWorld({ path })
@@ -132,7 +151,7 @@ test('an ordering key begins with the first request that has one: those from bef
   for (const n of ['new', 'newer']) await world.enqueue({ n }, { orderingKey: 'a' })
   const claimed = (await world.turn({ slots: 9 })).calls.map(({ requestId }) => requestId)
   expect(claimed).toEqual([1, 50, 52])
-  expect((await world.store.get(53))?.blockedBy).toMatchObject({ requestId: 52 })
+  expect((await world.store.get(53))?.behind).toMatchObject({ requestId: 52 })
   expect((await world.store.get(3))?.orderingKey).toBeNull()
   await world.store.close()
 })

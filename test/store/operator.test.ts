@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
 import type { OperatorWord, Resolution } from '../../src/store/views.ts'
-import { IS_POSTGRES } from '../support/engine.ts'
+import { testOnSqlite } from '../support/engine.ts'
 import {
   accepted,
   answer,
@@ -200,7 +200,7 @@ test('a scheduled request that is canceled leaves the queue', async () => {
   await world.store.close()
 })
 
-test.skipIf(IS_POSTGRES)('the file is private, in WAL, and every commit is synced', async () => {
+testOnSqlite('the file is private, in WAL, and every commit is synced', async () => {
   const world = await openWorld()
   expect(statSync(world.path).mode & 0o777).toBe(0o600)
   expect(statSync(`${world.path}-wal`).mode & 0o777).toBe(0o600)
@@ -296,5 +296,32 @@ test('a repeated answer of a call that was sent back changes nothing of the row 
   expect((await world.store.get(call.requestId))?.taskState).toMatchObject(held)
   const late = await world.turn({ results: [answer(call, accepted('t1'))] })
   expect(late.settled).toMatchObject([{ state: 'submitted', applied: true }])
+  await world.store.close()
+})
+
+test('a task that came while its request was canceled, and that nobody can cancel, is given up as an orphan, or kept', async () => {
+  const world = await openWorld()
+  const canceling = async () => {
+    await world.enqueue({ n: Math.random() })
+    const call = (await world.turn({ slots: 1 })).calls[0] as ClaimedCall
+    await world.store.cancel(call.requestId, word(world))
+    await world.turn({ results: [answer(call, accepted(`task-${call.requestId}`))] })
+    const { requestId, target } = call
+    const version = (await world.store.get(requestId))?.version ?? 0
+    const verdict = { kind: 'hold', reason: 'cancel_unsupported', evidence: null } as const
+    await world.turn({ reconciliations: [{ requestId, target, version, policy: KEYED, verdict }] })
+    return requestId
+  }
+  const [given, kept] = [await canceling(), await canceling()]
+  expect(await world.store.get(given)).toMatchObject({ state: 'held', reason: 'cancel_unsupported', taskId: 'task-1' })
+  expect(await world.store.resolve(given, { kind: 'abandon' }, word(world), ALWAYS)).toMatchObject({
+    view: { state: 'dead', taskId: null },
+  })
+  expect(await world.store.orphans(5)).toMatchObject([{ requestId: given, taskId: 'task-1' }])
+  expect((await world.store.get(given))?.events).toContainEqual(
+    expect.objectContaining({ kind: 'orphan', reason: 'task_of_an_ended_request' }),
+  )
+  await world.store.resolve(kept, { kind: 'task_id', taskId: 'task-2' }, word(world), ALWAYS)
+  expect(await world.store.get(kept)).toMatchObject({ state: 'submitted', taskId: 'task-2', orphans: [] })
   await world.store.close()
 })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { TargetPolicy } from '../../src/core/policy.ts'
 import { ENDED_STATES } from '../../src/core/task-state.ts'
 import type { ClaimedCall } from '../../src/store/turn.ts'
-import { IS_POSTGRES } from '../support/engine.ts'
+import { testOnSqlite } from '../support/engine.ts'
 import { lineFaults } from '../support/line-faults.ts'
 import {
   accepted,
@@ -19,7 +19,7 @@ import {
   type World,
 } from '../support/store.ts'
 
-const GOING_ON: TargetPolicy = { ...KEYED, ordering: { onDead: 'continue' } }
+const GOING_ON: TargetPolicy = { ...KEYED, onDead: 'continue' }
 const word = { now: 1_000_000, actor: 'ada', note: null, ifVersion: null }
 const policies = { keyed: KEYED, opaque: OPAQUE, lookup: LOOKUP, goingOn: GOING_ON }
 
@@ -71,7 +71,7 @@ test.each([
   const [first] = await claimed(world)
   expect(await claimed(world, { results: [answer(first as ClaimedCall, outcome)] })).toEqual([])
   expect((await world.store.get(1))?.state).toBe(state)
-  expect((await world.store.get(2))?.blockedBy).toMatchObject({ requestId: 1, state })
+  expect((await world.store.get(2))?.behind).toMatchObject({ requestId: 1, state })
   await world.close()
 })
 
@@ -89,11 +89,11 @@ test('a request whose lease is over keeps the turn, and so does one that is held
   expect(await world.store.get(2)).toMatchObject({
     state: 'ready',
     orderingKey: 'a',
-    blockedBy: { requestId: 1, state: 'held', reason: 'opaque' },
+    behind: { requestId: 1, state: 'held', reason: 'opaque' },
     line: { place: 2, waiting: 1 },
   })
   await world.store.resolve(1, { kind: 'task_id', taskId: 't' }, word, { force: false, policyOf: () => OPAQUE })
-  expect(await world.store.get(2)).toMatchObject({ blockedBy: null, line: { place: 1, waiting: 0 } })
+  expect(await world.store.get(2)).toMatchObject({ behind: null, line: { place: 1, waiting: 0 } })
   expect(idsOf(await claimed(world))).toEqual([2])
   await world.close()
 })
@@ -109,10 +109,10 @@ async function deadAndFollower(target: 'keyed' | 'goingOn'): Promise<Awaited<Ret
 
 test('a dead request keeps the turn, unless its target says to go on', async () => {
   const blocking = await deadAndFollower('keyed')
-  expect((await blocking.store.get(2))?.blockedBy).toMatchObject({ requestId: 1, state: 'dead', reason: 'rejected' })
+  expect((await blocking.store.get(2))?.behind).toMatchObject({ requestId: 1, state: 'dead', reason: 'rejected' })
   await blocking.close()
   const goingOn = await deadAndFollower('goingOn')
-  expect((await goingOn.store.get(2))?.blockedBy).toBeNull()
+  expect((await goingOn.store.get(2))?.behind).toBeNull()
   await goingOn.close()
 })
 
@@ -148,7 +148,7 @@ test('a retried one takes the turn from one of a higher id that only waits, and 
   await world.store.retry(1, word, { policyOf: () => GOING_ON })
   expect(await world.store.get(1)).toMatchObject({
     state: 'ready',
-    blockedBy: { requestId: 2, state: 'invoking' },
+    behind: { requestId: 2, state: 'invoking' },
     line: { place: 2, waiting: 2 },
   })
   await world.close()
@@ -158,7 +158,7 @@ test('a retried one takes the turn from one of a higher id that only waits, and 
   const [first] = await claimed(waiting)
   await waiting.turn({ results: [answer(first as ClaimedCall, rejected)] })
   await waiting.store.retry(1, word, { policyOf: () => GOING_ON })
-  expect((await waiting.store.get(2))?.blockedBy).toMatchObject({ requestId: 1 })
+  expect((await waiting.store.get(2))?.behind).toMatchObject({ requestId: 1 })
   const [again] = await claimed(waiting)
   expect(again?.requestId).toBe(1)
   expect(idsOf(await claimed(waiting, { results: [answer(again as ClaimedCall, accepted('t'))] }))).toEqual([2])
@@ -269,7 +269,7 @@ test('a request that is canceled in line leaves it, and those behind it come up'
   await world.store.cancel(2, word)
   expect(await world.store.get(3)).toMatchObject({ line: { place: 2, waiting: 1 } })
   expect(idsOf(await claimed(world, { results: [answer(first as ClaimedCall, accepted('t'))] }))).toEqual([3])
-  expect(await world.store.get(2)).toMatchObject({ state: 'canceled', orderingKey: 'a', blockedBy: null, line: null })
+  expect(await world.store.get(2)).toMatchObject({ state: 'canceled', orderingKey: 'a', behind: null, line: null })
   await world.close()
 })
 
@@ -297,14 +297,14 @@ test('a drain waits for those in line as long as the first of them is owed, and 
   expect(await drain()).toEqual({ queued: false, inDoubt: false })
   const status = await world.store.status()
   expect(status.states).toEqual({ held: 1, ready: 1 })
-  expect(status.targets['opaque']?.blocked).toBe(1)
-  expect(status.blockedKeys).toMatchObject([
+  expect(status.targets['opaque']?.stuck).toBe(1)
+  expect(status.stuckKeys).toMatchObject([
     { target: 'opaque', orderingKey: 'a', followers: 1, since: 1_000_000, head: { requestId: 1, state: 'held' } },
   ])
   await world.close()
 })
 
-test('a list shows a key, what is blocked, and each in its state', async () => {
+test('a list shows a key, what is stuck, and each in its state', async () => {
   const world = await open()
   await enqueueKeys(world, ['a', 'a', 'b', 'b', null])
   await world.enqueue({ n: 'late' }, { orderingKey: 'a', dueAt: world.clock.now + 90_000 })
@@ -316,20 +316,20 @@ test('a list shows a key, what is blocked, and each in its state', async () => {
   expect(await list({ orderingKey: 'a', target: 'keyed' })).toEqual([1, 2, 6])
   expect(await list({ orderingKey: 'a', state: 'scheduled' })).toEqual([6])
   expect(await list({ orderingKey: 'none' })).toEqual([])
-  expect(await list({ blocked: true })).toEqual([2, 6])
-  expect(await list({ blocked: true, orderingKey: 'b' })).toEqual([])
-  expect(await list({ blocked: true, limit: 1, afterId: 2 })).toEqual([6])
+  expect(await list({ stuck: true })).toEqual([2, 6])
+  expect(await list({ stuck: true, orderingKey: 'b' })).toEqual([])
+  expect(await list({ stuck: true, limit: 1, afterId: 2 })).toEqual([6])
   expect(await list({ state: 'ready' })).toEqual([2, 4])
   expect(await list({ state: 'scheduled' })).toEqual([6])
   await world.close()
 })
 
-test.skipIf(IS_POSTGRES)('whoever has a sqlite3 shell sees the keys too', async () => {
+testOnSqlite('whoever has a sqlite3 shell sees the keys too', async () => {
   const world = await open()
   await enqueueKeys(world, ['a', 'a', null])
   await world.enqueue({ n: 'late' }, { orderingKey: 'a', dueAt: world.clock.now + 90_000 })
   const db = new Database(world.path)
-  expect(db.prepare('SELECT request_id, state, ordering_key, blocked_by FROM request_overview').raw().all()).toEqual([
+  expect(db.prepare('SELECT request_id, state, ordering_key, behind FROM request_overview').raw().all()).toEqual([
     [1, 'ready', 'a', null],
     [2, 'ready', 'a', 1],
     [3, 'ready', null, null],

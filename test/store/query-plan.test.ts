@@ -13,7 +13,7 @@ const HOT: Record<string, RegExp> = {
   ranksAfter:
     /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND \(group_key,rank,due_at,request_id\)>[\s\S]*SEARCH requests USING INTEGER PRIMARY KEY/,
   nextLane: /^SEARCH ready USING (?:COVERING INDEX ready_aged|PRIMARY KEY) \(target>\?\)$/,
-  nextGroup: /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key>\?\)$/,
+  groupedHeads: /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key>\?\)\nUSE TEMP B-TREE FOR GROUP BY$/,
   nextPlainHead: /^SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\? AND rank>\? AND rank<\?\)$/,
   nextAgedHead:
     /^(?![\s\S]*USE TEMP B-TREE)[\s\S]*SEARCH ready USING (?:COVERING )?INDEX ready_aged \(target=\? AND <expr>>\?\)/,
@@ -28,6 +28,7 @@ const HOT: Record<string, RegExp> = {
     /^SEARCH group_rotation USING (?:COVERING )?INDEX \S+ \(target=\? AND group_key=\?\)[\s\S]*SEARCH ready USING PRIMARY KEY \(target=\? AND group_key=\?\)$/,
   enterRotation: /^SCALAR SUBQUERY \d+\nSEARCH group_rotation USING PRIMARY KEY \(target=\?\)$/,
   nextWaitingAt: /SEARCH waiting/,
+  nextExpiryAt: /SEARCH expiries/,
   expiredLeases: /^SEARCH task_state USING COVERING INDEX task_state_invoking \(lease_until<\?\)$/,
   noteExpired: /^SEARCH task_state USING INDEX task_state_invoking \(lease_until<\?\)/,
   expireIfInvoking: /^SEARCH task_state USING INTEGER PRIMARY KEY/,

@@ -228,3 +228,36 @@ test('the words that fit are those that the store would take', async () => {
   ])
   await world.store.close()
 })
+
+test('a cancel takes what is queued and fits, and what is in doubt or dead only where its state is asked for', async () => {
+  const world = await openWorld()
+  const [held = 0] = await doubt(world, 1)
+  const [open = 0] = await doubt(world, 1, null)
+  for (const n of [1, 2]) await world.enqueue({ n }, { group: 'leaver', orderingKey: 'k' })
+  await world.enqueue({ n: 3 }, { group: 'leaver', dueAt: world.clock.now + 1000 })
+  await world.enqueue({ n: 4 }, { group: 'stays' })
+  const saying = { word: 'cancel' } as const
+  const foreseen = await say(world, { group: 'leaver' }, { saying, dryRun: true })
+  expect(foreseen.said.map(({ from, state }) => `${from} ${state}`)).toEqual([
+    'ready canceled',
+    'ready canceled',
+    'scheduled canceled',
+  ])
+  // Whoever has the turn in its ordering key hands it on to one that is canceled too.
+  expect((await say(world, { group: 'leaver' }, { saying })).report).toMatchObject({ applied: 3 })
+  expect((await say(world, { group: 'leaver' }, { saying })).report).toMatchObject({ applied: 0 })
+  expect((await world.store.status()).states).toEqual({ ready: 1, canceled: 3, held: 1, unknown: 1 })
+  expect((await say(world, { target: 'opaque' }, { saying })).said).toEqual([])
+  for (const [state, id] of [
+    ['unknown', open],
+    ['held', held],
+  ] as const) {
+    const { said } = await say(world, { target: 'opaque', state }, { saying })
+    expect(said).toMatchObject([{ requestId: id, from: state, state: 'unknown', result: 'applied' }])
+  }
+  const { calls } = await world.turn({ slots: 1 })
+  await world.turn({ results: calls.map((call) => answer(call, rejected)) })
+  expect((await say(world, { state: 'dead' }, { saying })).report).toMatchObject({ applied: 1 })
+  await expect(say(world, { state: 'submitted' }, { saying })).rejects.toMatchObject({ code: 'USAGE' })
+  await world.store.close()
+})

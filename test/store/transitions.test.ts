@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { transition } from '../../src/core/settlement.ts'
 import { isAllowed, type StoredState, type TaskState, TRANSITIONS } from '../../src/core/task-state.ts'
+import { transition } from '../../src/core/transition.ts'
 import type { Statements } from '../../src/store/sqlite/statements.ts'
 import { applyTransition } from '../../src/store/sqlite/transitions.ts'
 

@@ -1,8 +1,9 @@
 import Database from 'better-sqlite3'
 import { expect, test } from 'vitest'
+import type { Outcome } from '../../src/core/outcome.ts'
 import type { Reconciliation, ReconciliationVerdict } from '../../src/core/reconciliation.ts'
 import type { Claimable, ClaimedCall } from '../../src/store/turn.ts'
-import { askStore, IS_POSTGRES } from '../support/engine.ts'
+import { askStore, testOnSqlite } from '../support/engine.ts'
 import {
   accepted,
   answer,
@@ -21,6 +22,14 @@ async function claimOne(world: World, target = 'keyed'): Promise<ClaimedCall> {
   await world.enqueue({ n: Math.random() }, { target })
   const { calls } = await world.turn({ slots: 1 })
   return calls[0] as ClaimedCall
+}
+
+const unsent: Outcome = {
+  kind: 'not_executed',
+  refund: true,
+  written: false,
+  retryAfterMs: null,
+  evidence: { phase: 'not_sent', error: 'lease_too_short', rule: 'lease' },
 }
 
 async function stateOf(world: World, requestId: number) {
@@ -362,25 +371,21 @@ test('settling the same answer twice is a no-op', async () => {
   await world.store.close()
 })
 
-test.skipIf(IS_POSTGRES)(
-  'where SQLite itself undoes the transaction, nothing of the turn stands by itself',
-  async () => {
-    const world = await openWorld()
-    const bad = await claimOne(world)
-    const good = await claimOne(world)
-    await world.enqueue({ n: 'next' })
-    const db = new Database(world.path)
-    db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
+testOnSqlite('where SQLite itself undoes the transaction, nothing of the turn stands by itself', async () => {
+  const world = await openWorld()
+  const bad = await claimOne(world)
+  const good = await claimOne(world)
+  await world.enqueue({ n: 'next' })
+  const db = new Database(world.path)
+  db.exec(`CREATE TRIGGER undo BEFORE UPDATE ON task_state WHEN NEW.task_id = 'bad'
     BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END`)
-    const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
-    await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
-    for (const { requestId } of [bad, good])
-      expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
-    expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
-    db.close()
-    await world.store.close()
-  },
-)
+  const results = [answer(bad, accepted('bad')), answer(good, accepted('t1'))]
+  await expect(world.turn({ results, slots: 1 })).rejects.toThrow('the disk is gone')
+  for (const { requestId } of [bad, good]) expect(await stateOf(world, requestId)).toMatchObject({ state: 'invoking' })
+  expect((await world.store.status()).states).toEqual({ invoking: 2, ready: 1 })
+  db.close()
+  await world.store.close()
+})
 
 test('one answer that cannot be written is held and does not roll back the others', async () => {
   const world = await openWorld()
@@ -415,6 +420,34 @@ test('failures that the API remembers need a new key, which only a settled row m
   await world.store.close()
 })
 
+test('a late refusal that the API remembers needs a new key, also where the replay after it never left', async () => {
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  await world.turn({ results: [answer(first, unknown())] })
+  const { calls } = await reconcile(world, first.requestId, { kind: 'replay', reason: 'unknown' }, policies.keyed)
+  await world.turn({ results: [answer(first, notExecuted()), answer(calls[0] as ClaimedCall, unsent)] })
+  world.clock.now += 2000
+  expect((await world.turn({ slots: 1 })).calls).toMatchObject([{ attempt: 3, generation: 2 }])
+  await world.store.close()
+})
+
+test('a call that never left keeps its key, also where its lease was over before that was known', async () => {
+  const policies = {
+    keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
+  }
+  const world = await openWorld({ policies })
+  const first = await claimOne(world)
+  world.clock.now += 20_000
+  await world.turn()
+  await world.turn({ results: [answer(first, unsent)] })
+  world.clock.now += 2000
+  expect((await world.turn({ slots: 1 })).calls).toMatchObject([{ attempt: 2, generation: 1 }])
+  await world.store.close()
+})
+
 test('a refusal for credentials that the API remembers needs a new key too', async () => {
   const policies = {
     keyed: { ...KEYED, key: { ...(KEYED.key as NonNullable<typeof KEYED.key>), failedFirst: 'replayed' as const } },
@@ -437,7 +470,7 @@ test('the high-water time rises with a turn that only settles, so that a clock s
 })
 
 // The server tells a store that was put back by its own history.
-test.skipIf(IS_POSTGRES)(
+testOnSqlite(
   'the high-water time rises with every commit that claims, also when the clock stands still or goes back',
   async () => {
     const world = await openWorld()
@@ -638,7 +671,7 @@ test('the window counts from the first attempt that may have left, and anew unde
   expect(await stateOf(world, never.requestId)).toMatchObject({ startedAt: world.clock.now })
 })
 
-test.skipIf(IS_POSTGRES)('two readers of changes in one process do not take them from each other', async () => {
+testOnSqlite('two readers of changes in one process do not take them from each other', async () => {
   const world = await openWorld()
   const readers = [world.store.watchChanges(['keyed']), world.store.watchChanges(['opaque', 'keyed'])]
   const other = await openWorld({ path: world.path })

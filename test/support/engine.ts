@@ -3,10 +3,15 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import pg from 'pg'
-import { onTestFinished } from 'vitest'
+import { onTestFinished, test } from 'vitest'
 import { tempDir } from './temp-dir.ts'
 
-export const IS_POSTGRES = process.env['ONCEISH_TEST_ENGINE'] === 'postgres'
+const IS_POSTGRES = process.env['ONCEISH_TEST_ENGINE'] === 'postgres'
+
+/** What holds of files alone: under the other engine there is no such test. */
+export function testOnSqlite(name: string, run: () => Promise<void>): void {
+  if (!IS_POSTGRES) test(name, run)
+}
 
 /** Where a test's own store is made, which is gone when it ends. */
 export function newLocation(): string {

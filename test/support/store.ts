@@ -5,10 +5,12 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { EnqueueResult, NewRequest, Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput, TurnResult, WorkerLife } from '../../src/store/turn.ts'
+import { ALIKE } from './alike.ts'
 import { newLocation } from './engine.ts'
 import { hashRequest } from './hash-request.ts'
 
 export const KEYED: TargetPolicy = {
+  ...NO_POLICY,
   timeoutMs: 1000,
   retry: { maxAttempts: 3, initialMs: 100, maxMs: 1000 },
   recovery: ['replay', 'hold'],
@@ -20,16 +22,6 @@ export const KEYED: TargetPolicy = {
     failedFirst: 'unknown',
     maxReplays: 3,
   },
-  lookup: null,
-  canCancel: false,
-  tracking: null,
-  deadlineMs: 86_400_000,
-  dedupe: 'always',
-  keepPayloadMs: null,
-  limits: { concurrency: null, rate: null },
-  ordering: { onDead: 'block' },
-  expiresAfterMs: null,
-  agingMs: null,
 }
 
 export const OPAQUE: TargetPolicy = { ...NO_POLICY, timeoutMs: 1000, retry: KEYED.retry }
@@ -55,9 +47,16 @@ export interface World {
   readonly path: string
   readonly clock: { now: number }
   enqueue(payload: unknown, options?: Partial<NewRequest>): Promise<Taken>
-  turn(
-    options?: Partial<TurnInput> & { slots?: number; lookFrom?: string | null; investigations?: number },
-  ): Promise<TurnResult>
+  turn(options?: TurnOptions): Promise<TurnResult>
+}
+
+/** What a test says of a turn. */
+export interface TurnOptions extends Partial<Omit<TurnInput, 'claim' | 'check'>> {
+  readonly slots?: number
+  readonly lookFrom?: string | null
+  readonly claim?: Partial<TurnInput['claim']>
+  readonly investigations?: number
+  readonly room?: ReadonlyMap<string, number>
 }
 
 export async function openWorld(
@@ -89,7 +88,7 @@ export async function openWorld(
       const [result] = await store.enqueue([{ ...base, ...request }], clock.now)
       return result as Taken
     },
-    turn: ({ slots = 0, lookFrom = null, investigations = 0, ...input } = {}) =>
+    turn: ({ slots = 0, lookFrom = null, claim, investigations = 0, room = new Map(), ...input } = {}) =>
       store.turn({
         now: () => clock.now,
         steady: { now: () => clock.now, hear: () => {}, isNews: () => false },
@@ -100,6 +99,7 @@ export async function openWorld(
         reconciliations: [],
         trackings: [],
         claim: {
+          ...ALIKE,
           slots,
           lookFrom,
           targets: Object.entries(policies).map(([name, policy]) => ({ name, policy })),
@@ -115,8 +115,9 @@ export async function openWorld(
             },
             targetVersion: 'v1',
           }),
+          ...claim,
         },
-        check: { slots: investigations, targets: Object.keys(policies) },
+        check: { slots: investigations, room },
         policyOf: (target) => policies[target],
         random: () => 0,
         ...input,

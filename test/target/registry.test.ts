@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { readCodeTarget } from '../../src/config/code-target-schema.ts'
 import type { TargetDefinition } from '../../src/config/target-definition.ts'
 import { createTargetRegistry } from '../../src/target/registry.ts'
 import type { TargetRegistry } from '../../src/target/target.ts'
@@ -46,6 +48,25 @@ describe('the registry of targets', () => {
   it('rebuilds a target that the config names no more', () => {
     const [gone] = registryOf(before).targets
     expect(registryOf().at('transcribe', gone?.version ?? '', gone?.description ?? null)?.summary).toBe(gone?.summary)
+  })
+
+  it('reads what releases before this one have stored of a target in code', () => {
+    const coded = (maxReplays: number) => {
+      const policy = { idempotency: { rememberedFor: '24h', maxReplays }, ordering: { onDead: 'continue' } }
+      const calls = { invoke: () => ({ taskId: 't' }), lookup: () => ({ kind: 'absent' }), cancel: () => {} }
+      const read = readCodeTarget({ name: 'code', version: '1', payload: z.unknown(), policy, ...calls })
+      if ('error' in read) throw read.error
+      return read.definition
+    }
+    const [then] = createTargetRegistry({ described: [], coded: [coded(5)] }, { env: {} }).targets
+    const { policy, ...stored } = JSON.parse(then?.description ?? '')
+    const { onDead, rateLimit: _1, breaker: _2, ...written } = then?.policy ?? {}
+    const before = JSON.stringify({ ...stored, policy: { ...written, ordering: { onDead } } })
+    const now = createTargetRegistry({ described: [], coded: [coded(3)] }, { env: {} })
+    expect(Object.keys(policy)).toEqual(['lookup', 'canCancel', 'tracking'])
+    expect(now.at('code', '1-of-before', before)?.policy).toEqual(then?.policy)
+    expect(now.at('code', '1-of-then', then?.description ?? null)?.policy).toEqual(then?.policy)
+    expect(now.get('code')?.policy.key?.maxReplays).toBe(3)
   })
 
   it.each([

@@ -2,15 +2,15 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { type Command, Option } from 'commander'
 import { OnceishError } from '../../core/errors.ts'
 import { MAX_PRIORITY } from '../../core/limits.ts'
-import type { EnqueueLinesReport } from '../../producer/enqueue-lines.ts'
+import { type EnqueueLinesReport, LINE_SHAPE } from '../../producer/enqueue-lines.ts'
 import { parsePayload } from '../../producer/parse-payload.ts'
 import type { RequestView } from '../../store/views.ts'
 import {
   type Deadline,
   deadline,
+  durationMs,
   example,
   expiryOf,
-  horizon,
   instant,
   nonEmpty,
   usage,
@@ -39,16 +39,13 @@ export function addEnqueue(program: Command): void {
   program
     .command('enqueue')
     .description('queue one request, or those of an NDJSON file; what is queued already is found again, not doubled')
-    .argument(
-      '[-]',
-      'lines from stdin: {"target"?, "payload", "priority"?, "logicalHash"?, "runAt"?, "delay"?, "expiresAt"?, "orderingKey"?, "group"?, "dedupe"?}',
-    )
+    .argument('[-]', `lines from stdin: ${LINE_SHAPE}`)
     .option('--target <name>', 'its target, or that of lines that name none', nonEmpty)
     .option('--payload <json>', 'one request')
     .option('--file <path>', 'one request a line')
     .option('--priority <n>', 'higher goes first (0)', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
     .option('--run-at <time>', 'not before: ISO 8601 with a zone, or epoch milliseconds', instant)
-    .option('--delay <duration>', 'not before so long from now, such as 15m', horizon)
+    .option('--delay <duration>', 'not before so long from now, such as 15m', durationMs)
     .option(
       '--expires-at <time>',
       'not called after it, as --run-at; "never" where its target has a deadline for all',

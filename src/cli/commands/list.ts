@@ -3,10 +3,10 @@ import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import type { RequestView } from '../../store/views.ts'
 import { example, nonEmpty, oneOf, wholeNumber } from '../arguments.ts'
-import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, requireSeen, withExistingStore } from '../context.ts'
 import { actionLines, flagOf, nextActions } from '../next-actions.ts'
 import { escapeControls, plural, print, printJson, relative, shorten, table } from '../print.ts'
+import { headWords } from '../stuck-keys.ts'
 
 interface ListOptions {
   readonly state?: RequestState
@@ -14,9 +14,11 @@ interface ListOptions {
   readonly reason?: string
   readonly orderingKey?: string
   readonly group?: string
-  readonly blocked?: true
+  readonly stuck?: true
   readonly limit?: number
 }
+
+const DEFAULT_LIMIT = 100
 
 export function addList(program: Command): void {
   program
@@ -26,19 +28,32 @@ export function addList(program: Command): void {
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--reason <word>', 'only those held, dead or waiting for this reason', nonEmpty)
     .option('--ordering-key <key>', 'only those of this key that are owed, or in the way of others', nonEmpty)
-    .option('--group <name>', 'only those of this group that are owed', nonEmpty)
-    .option('--blocked', 'only those behind a request of their ordering key that is in doubt, held or dead')
-    .option('--limit <n>', 'at most so many', wholeNumber(1, 1_000_000))
-    .addHelpText('after', example('onceish list --state held --target transcribe', 'onceish list --reason opaque'))
+    .option('--group <name>', 'only those of this group that are owed, dead or canceled', nonEmpty)
+    .option('--stuck', 'only those behind a request of their ordering key that is in doubt, held or dead')
+    .option('--limit <n>', `at most so many; ${DEFAULT_LIMIT} unless said`, wholeNumber(1, 1_000_000))
+    .addHelpText(
+      'after',
+      example(
+        'onceish list --state held --target transcribe',
+        'onceish list --reason opaque',
+        'onceish list --state ready --group customer-7 --limit 1000',
+      ),
+    )
     .action((filter: ListOptions, command: Command) =>
       withExistingStore(command, async (context) => {
         const { once, isJson, next } = context
         if (filter.target !== undefined) await requireSeen(context, filter.target)
-        const views = await once.list(filter)
+        const { limit = DEFAULT_LIMIT } = filter
+        const found = await once.list({ ...filter, limit: limit + 1 })
+        const views = found.slice(0, limit)
         const jsonOf = (view: RequestView) => ({ ...view, next: nextActions(view).map(({ words }) => next(words)) })
         if (isJson) for (const view of views) printJson(jsonOf(view))
         else if (views.length === 0) print('no requests')
         else printViews(views, context)
+        // A list that ends at its bound must not pass for the whole one.
+        const more = `the first ${limit}; --limit N for more`
+        if (found.length > limit && !isJson) print('', more)
+        else if (found.length > limit && filter.limit === undefined) process.stderr.write(`${more}\n`)
       }),
     )
 }
@@ -97,8 +112,8 @@ function row(view: RequestView, now: number, has: Readonly<Record<'doubt' | 'dea
   ]
 }
 
-function keyCells({ orderingKey, blockedBy }: RequestView) {
-  return [shorten(orderingKey, 40), blockedBy === null ? null : `${blockedBy.requestId}, ${headWords(blockedBy)}`]
+function keyCells({ orderingKey, behind }: RequestView) {
+  return [shorten(orderingKey, 40), behind === null ? null : `${behind.requestId}, ${headWords(behind)}`]
 }
 
 /** What was held for one reason is mostly judged alike: the reason is said once, and then the words for each, or for all. */

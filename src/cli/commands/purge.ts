@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { ENDED_STATES, type EndedState, REQUEST_STATES, type RequestState } from '../../core/task-state.ts'
 import { assertEnded, type PurgeReport } from '../../maintenance/purge.ts'
-import { example, horizon, nonEmpty, oneOf } from '../arguments.ts'
+import { durationMs, example, nonEmpty, oneOf } from '../arguments.ts'
 import { type Context, readSettings, requireSeen, withStore } from '../context.ts'
 import { duration, plural, print, printJson, table } from '../print.ts'
 import { startProgress } from '../progress.ts'
@@ -18,7 +18,7 @@ export function addPurge(program: Command): void {
   program
     .command('purge')
     .description('remove requests that ended long enough ago, and payloads kept past their time; doubt always stays')
-    .requiredOption('--older-than <duration>', 'last changed at least so long ago, such as 12h or 7d', horizon)
+    .requiredOption('--older-than <duration>', 'last changed at least so long ago, such as 12h or 7d', durationMs)
     .option('--state <state>', `only these, may be repeated: ${ENDED_STATES.join(', ')}`, states)
     .option('--target <name>', 'only those of this target', nonEmpty)
     .option('--abandoned', 'also what "resolve --abandon" has left in doubt')

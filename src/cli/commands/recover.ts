@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { Config } from '../../config/config.ts'
 import type { CareDefinition } from '../../config/target-definition.ts'
 import type { DryRunLine } from '../../recovery/dry-run.ts'
-import { example, horizon } from '../arguments.ts'
+import { durationMs, example } from '../arguments.ts'
 import { type Context, readSettings, requireServed, withStore } from '../context.ts'
 import { checkStoreWord, type StoreWord, sayStoreWord, tryStoreWord } from '../foreign-store.ts'
 import { print, printJson, relative, table } from '../print.ts'
@@ -18,7 +18,7 @@ export function addRecover(program: Command): void {
     .command('recover')
     .description('settle what is in doubt, replays included, without calling for anything that is only queued')
     .option('--dry-run', 'ask the lookups, say what would be done and why, and do nothing')
-    .option('--drain-horizon <duration>', 'what can be decided only later than this is left (1h)', horizon)
+    .option('--drain-horizon <duration>', 'what can be decided only later than this is left (1h)', durationMs)
     .option(
       '--restored',
       'the store was put back from a copy: what it owes may have been called since, and is put in doubt',

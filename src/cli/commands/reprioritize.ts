@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { MAX_PRIORITY } from '../../core/limits.ts'
+import { QUEUED_STATES, type QueuedState } from '../../core/task-state.ts'
 import type { SaidRequest } from '../../recovery/say-to-each.ts'
 import { example, oneOf, requestIds, wholeNumber } from '../arguments.ts'
 import { withExistingStore } from '../context.ts'
@@ -7,10 +8,8 @@ import { addEachOptions, type EachFlags, eachFilterOf, eachWordOf, runForEach } 
 
 interface ReprioritizeOptions extends EachFlags {
   readonly priority: number
-  readonly state?: (typeof QUEUED)[number]
+  readonly state?: QueuedState
 }
-
-const QUEUED = ['ready', 'scheduled'] as const
 
 export function addReprioritize(program: Command): void {
   const command = program
@@ -20,7 +19,7 @@ export function addReprioritize(program: Command): void {
     )
     .argument('[id...]', 'request ids', requestIds)
     .requiredOption('--priority <n>', 'higher goes first', wholeNumber(-MAX_PRIORITY, MAX_PRIORITY))
-    .option('--state <state>', 'those in this state: ready or scheduled (both without it)', oneOf(QUEUED))
+    .option('--state <state>', 'those in this state: ready or scheduled (both without it)', oneOf(QUEUED_STATES))
   addEachOptions(command)
     .addHelpText(
       'after',

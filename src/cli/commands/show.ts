@@ -1,16 +1,17 @@
 import type { Command } from 'commander'
 import type { Evidence } from '../../core/outcome.ts'
 import { sayReason } from '../../core/reasons.ts'
+import { isQueued } from '../../core/task-state.ts'
 import type { RequestStory } from '../../recovery/outlook.ts'
 import type { TimeLineEntry } from '../../store/time-line.ts'
 import type { RequestDetail } from '../../store/views.ts'
 import { example, requestId } from '../arguments.ts'
-import { headWords } from '../blocked-keys.ts'
 import { type Context, quoted, withExistingStore } from '../context.ts'
 import { evidenceWords } from '../evidence.ts'
 import { type NextAction, nextActions } from '../next-actions.ts'
 import { notFound } from '../operator-result.ts'
 import { type Cell, fields, instant, plural, print, printJson, relative, shorten, table } from '../print.ts'
+import { headWords } from '../stuck-keys.ts'
 import { orphanTable } from './orphans.ts'
 
 export function addShow(program: Command): void {
@@ -74,15 +75,15 @@ function facts(detail: RequestDetail, now: number): Fact[] {
     ['ordering key', detail.orderingKey],
     ['group', detail.group],
     ['place in line', lineWords(detail)],
-    ['due', state === 'scheduled' || state === 'ready' ? at(dueAt, now) : null],
+    ['due', isQueued(state) ? at(dueAt, now) : null],
     ['expires', at(expiresAt, now)],
   ]
 }
 
-function lineWords({ line, blockedBy }: RequestDetail): string | null {
+function lineWords({ line, behind }: RequestDetail): string | null {
   if (line === null) return null
-  if (blockedBy !== null)
-    return `${line.place} of ${line.waiting + 1}, behind request ${blockedBy.requestId}, ${headWords(blockedBy)}`
+  if (behind !== null)
+    return `${line.place} of ${line.waiting + 1}, behind request ${behind.requestId}, ${headWords(behind)}`
   return line.waiting === 0 ? 'first, and the only one' : `first; ${plural(line.waiting, 'other')} waiting`
 }
 
@@ -203,13 +204,13 @@ const STEPS: Readonly<Record<Exclude<RequestStory['outlook']['step'], 'none'>, s
 
 /** Those of its state, and those that its target and its orphans ask for. */
 function allActions(story: RequestStory): readonly NextAction[] {
-  const { outlook, target, orphans, blockedBy } = story
+  const { outlook, target, orphans, behind } = story
   const resume = { words: `resume ${quoted(target)}`, when: 'the reason for the pause is gone' }
   const look = { words: 'orphans', when: 'adopt one of its orphans, or dismiss them' }
-  const ahead = { words: `show ${blockedBy?.requestId}`, when: 'the request of its ordering key that goes first' }
+  const ahead = { words: `show ${behind?.requestId}`, when: 'the request of its ordering key that goes first' }
   return [
     ...(outlook.step === 'resume' ? [resume] : []),
-    ...(blockedBy === null ? [] : [ahead]),
+    ...(behind === null ? [] : [ahead]),
     ...nextActions(story),
     ...(orphans.length > 0 ? [look] : []),
   ]

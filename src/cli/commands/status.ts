@@ -1,14 +1,13 @@
 import type { Command } from 'commander'
 import { type Config, isTargetOf, targetNames } from '../../config/config.ts'
-import { sayReason } from '../../core/reasons.ts'
 import { REQUEST_STATES } from '../../core/task-state.ts'
 import type { StoreOrigin } from '../../store/origin.ts'
 import { type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { attentionLines, attentionOf } from '../attention.ts'
-import { actionsOfHead, blockedKeyLines } from '../blocked-keys.ts'
 import { type Context, withExistingStore } from '../context.ts'
 import { print, printJson, relative, shorten, table } from '../print.ts'
+import { actionsOfHead, stuckKeyLines } from '../stuck-keys.ts'
 import { breakerLines, lasting, waitLines, waitRemark } from '../waits.ts'
 
 export function addStatus(program: Command): void {
@@ -29,7 +28,7 @@ export function addStatus(program: Command): void {
 }
 
 /** Of a target; `--json` has all. */
-const SHOWN_WAITS = 5
+const SHOWN_PRIORITIES = 5
 
 /** Those of the config first, in its order. */
 function allTargets(status: StoreStatus, config: Config): Record<string, TargetStatus> {
@@ -43,13 +42,13 @@ function allTargets(status: StoreStatus, config: Config): Record<string, TargetS
 
 function toJson(status: StoreStatus, { config, next }: Context): object {
   const { states, expired, oldestReady, oldestUnknown, orphans } = status
-  const { held, dead, unroutable, blocked } = attentionOf(status, targetNames(config), null)
-  const needs = { held, dead, expired, unroutable, orphans, blocked }
-  const blockedKeys = status.blockedKeys.map(({ head, ...key }) => {
+  const { held, dead, unroutable, stuck } = attentionOf(status, targetNames(config), null)
+  const needs = { held, dead, expired, unroutable, orphans, stuck }
+  const stuckKeys = status.stuckKeys.map(({ head, ...key }) => {
     const { requestId, state, reason } = head
     return { ...key, head: { requestId, state, reason }, next: actionsOfHead(head).map(({ words }) => next(words)) }
   })
-  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, blockedKeys }
+  return { states, targets: allTargets(status, config), oldestReady, oldestUnknown, ...needs, stuckKeys }
 }
 
 function printStatus(status: StoreStatus, { config, next }: Context): void {
@@ -66,14 +65,12 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
   print(...breakerLines(status, now), ...waitLines(status, now, next))
   if (shown.length === 0) print('', 'no requests yet')
   if (status.oldestReady !== null) print('', ...oldestLines(status, now))
-  print(...groupLines(status))
-  if (status.expired > 0)
-    print('', `${status.expired} of the dead: ${sayReason('expired')}; ${next('list --reason expired')}`)
+  print(...groupLines(status, now))
   if (status.oldestUnknown !== null) {
     const since = relative(status.oldestUnknown, now)
     print('', `oldest unknown: in doubt since ${since}; ${next('recover --dry-run')} says what comes next`)
   }
-  print(...blockedKeyLines(status, next))
+  print(...stuckKeyLines(status, next))
   print(...attentionLines(attentionOf(status, targetNames(config), null), status, next))
 }
 
@@ -81,7 +78,7 @@ function printStatus(status: StoreStatus, { config, next }: Context): void {
 function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string[] {
   const oldestOfEach = Object.entries(targets).flatMap(([name, { oldestReady: all }]) => {
     // The highest, and the lowest, which are the ones that starve.
-    const shown = all.length <= SHOWN_WAITS ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_WAITS)]
+    const shown = all.length <= SHOWN_PRIORITIES ? all : [...all.slice(0, 1), ...all.slice(1 - SHOWN_PRIORITIES)]
     return all.length < 2 ? [] : shown.map(({ priority, since }) => [name, priority, relative(since, now)])
   })
   const oldest = `oldest ready: due ${relative(oldestReady, now)}`
@@ -91,19 +88,22 @@ function oldestLines({ oldestReady, targets }: StoreStatus, now: number): string
 }
 
 /** Whose requests wait, where groups take turns. */
-function groupLines({ targets }: StoreStatus): string[] {
+function groupLines({ targets }: StoreStatus, now: number): string[] {
   const rows = Object.entries(targets).flatMap(
     ([
       name,
       {
-        groups: { ready, longest },
+        groups: { ready, longest, headsOnly, oldest },
       },
     ]) => {
       const shown = longest.map(({ group, ready: rows }) => `${shorten(group, 40)} ${rows}`)
-      return ready === 0 ? [] : [[name, ready, shown.join(', ')]]
+      const counted = headsOnly ? ' (of each ordering key the first alone)' : ''
+      const longestWait =
+        oldest === null ? null : `${shorten(oldest.group ?? 'without a group', 40)}, due ${relative(oldest.since, now)}`
+      return ready === 0 ? [] : [[name, ready, `${shown.join(', ')}${counted}`, longestWait]]
     },
   )
-  return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready'], rows)]
+  return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready', 'waits longest'], rows)]
 }
 
 /** Without a word of a person about it, nothing of this store is called. */

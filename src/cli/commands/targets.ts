@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import type { CareDefinition } from '../../config/target-definition.ts'
 import { hasCode } from '../../core/errors.ts'
+import { credentialsCure, isOfCredentials } from '../../core/reasons.ts'
 import type { StoreStatus } from '../../store/views.ts'
 import { example } from '../arguments.ts'
 import { readSettings, type Settings, withStore } from '../context.ts'
@@ -129,9 +130,10 @@ function limitsOf({ limits: { concurrency, rate, bucket } }: Described): string 
   return said.length === 0 ? null : said.join('; ')
 }
 
-function stateOf({ paused, pausedAt, pausedBy, pauseReason, waits, breaker }: Described): string {
+function stateOf({ target, paused, pausedAt, pausedBy, pauseReason, waits, breaker }: Described): string {
   const now = Date.now()
   if (!paused && breaker !== null) return breakerWords(breaker, now)
-  if (!paused) return waits.length === 0 ? 'open' : waits.map((wait) => waitWords(wait, now)).join('; ')
-  return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, now)}${pauseReason === null ? '' : `: ${pauseReason}`}`
+  if (!paused) return waits.length === 0 ? 'in service' : waits.map((wait) => waitWords(wait, now)).join('; ')
+  const cure = isOfCredentials(pauseReason) ? `; ${credentialsCure(`"onceish resume ${target}"`)}` : ''
+  return `paused by ${pausedBy ?? 'nobody known'}, ${relative(pausedAt, now)}${pauseReason === null ? '' : `: ${pauseReason}`}${cure}`
 }

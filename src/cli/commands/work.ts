@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { DRAIN_HORIZON_MS } from '../../core/limits.ts'
-import { example, horizon, names, wholeNumber } from '../arguments.ts'
+import { durationMs, example, names, wholeNumber } from '../arguments.ts'
 import { readSettings, requireServed, withStore } from '../context.ts'
 import { plural } from '../print.ts'
 import { runWorker } from '../run-worker.ts'
@@ -17,7 +17,7 @@ export function addWork(program: Command): void {
     .command('work')
     .description('call the APIs for what is queued, and recover what is in doubt, until stopped')
     .option('--drain', 'end when nothing is queued, in doubt or due within the horizon')
-    .option('--drain-horizon <duration>', 'what is due later than this is not waited for (1h)', horizon)
+    .option('--drain-horizon <duration>', 'what is due later than this is not waited for (1h)', durationMs)
     .option('--concurrency <n>', 'calls at a time to each target, instead of the config', wholeNumber(1, 10_000))
     .option('--targets <names>', 'serve only these, with commas between them', names)
     .addHelpText(

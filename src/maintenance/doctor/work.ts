@@ -5,6 +5,7 @@ import { definitionVersion, policyOf } from '../../config/policy.ts'
 import type { TargetDefinition } from '../../config/target-definition.ts'
 import { retryHorizonMs } from '../../core/backoff.ts'
 import { stricterPolicy, type TargetPolicy } from '../../core/policy.ts'
+import { credentialsCure, isOfCredentials } from '../../core/reasons.ts'
 import type { RequestState } from '../../core/task-state.ts'
 import { windowClosesAt } from '../../core/windows.ts'
 import type { WorkFacts } from '../../store/inspection.ts'
@@ -34,7 +35,11 @@ export function checkPauses({ work, config, next }: WorkView): Check {
     const { pausedBy, pauseReason } = work.status.targets[name] ?? {}
     return `${name} (by ${pausedBy ?? 'nobody known'}${pauseReason ? `: ${pauseReason}` : ''}, ${owedBy(work, name)} owed)`
   })
-  return warn('paused', found.join('; '), paused.map((name) => next(`resume ${name}`)).join('; '))
+  const cures = paused.map((name) => {
+    const resume = next(`resume ${name}`)
+    return isOfCredentials(work.status.targets[name]?.pauseReason ?? null) ? credentialsCure(resume) : resume
+  })
+  return warn('paused', found.join('; '), cures.join('; '))
 }
 
 export function checkHeld({ work, next }: WorkView): Check {

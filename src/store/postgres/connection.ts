@@ -10,6 +10,8 @@ export interface Transaction {
   query<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>
   /** By which another session can be asked what became of it; whoever has it from a statement of its own saves a round trip. */
   ticket: Ticket | null
+  /** Of the server that this connection is to: it may be another than the one before. */
+  readonly systemIdentifier: string
 }
 
 export interface Ticket {
@@ -78,9 +80,21 @@ export function openDatabase(url: string): Database {
     return name
   }
 
-  function speak(client: pg.ClientBase): Transaction {
+  const systems = new WeakMap<pg.ClientBase, string>()
+
+  async function systemOf(client: pg.ClientBase): Promise<string> {
+    const known = systems.get(client)
+    if (known !== undefined) return known
+    const { rows } = await client.query<{ id: string }>('SELECT system_identifier::text AS id FROM pg_control_system()')
+    const id = rows[0]?.id ?? ''
+    systems.set(client, id)
+    return id
+  }
+
+  function speak(client: pg.ClientBase, systemIdentifier: string): Transaction {
     return {
       ticket: null,
+      systemIdentifier,
       query: async <R extends object>(text: string, values: readonly unknown[] = []) => {
         const query = { text, values: [...values], ...(namesStatements && { name: nameOf(text) }) }
         return (await client.query<R>(query)).rows
@@ -96,7 +110,7 @@ export function openDatabase(url: string): Database {
     let broken: unknown
     try {
       await client.query(begin)
-      const tx = speak(client)
+      const tx = speak(client, await systemOf(client))
       const made = await work(tx)
       options.beforeCommit?.()
       await commit(client, tx.ticket, begin === READ)

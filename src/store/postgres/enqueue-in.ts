@@ -141,6 +141,8 @@ function isSame(a: Place, b: Place): boolean {
 function speakFor(client: CallerClient): Transaction {
   return {
     ticket: null,
+    // Nothing is called in it: where it is, is asked for by itself.
+    systemIdentifier: '',
     query: async <R extends object>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, [...values])).rows as R[],
   }

@@ -1,15 +1,17 @@
 // The Store on PostgreSQL. A transaction loads and locks the rows that it is about, in one round trip; the rules that run on a SQLite
 // file run on them in memory; what they changed is written back in another. Leases, due times and limits go by the server's clock.
 import { hasCode, OnceishError } from '../../core/errors.ts'
+import { NO_POLICY } from '../../core/policy.ts'
 import { AGED_FROM } from '../../core/ranking.ts'
+import { type AttemptResult, tracked } from '../../core/settlement.ts'
 import { refuseForeign, type StoreOrigin } from '../origin.ts'
-import { earliest } from '../sqlite/checks.ts'
+import { earliest } from '../sqlite/due.ts'
 import { enqueueAll, isRefusalRollback } from '../sqlite/enqueue.ts'
 import { cancel, reprioritize, resolve, retry, sayToEach } from '../sqlite/operator.ts'
 import { adoptOrphan, dismissOrphan } from '../sqlite/orphans.ts'
 import { requestDetail } from '../sqlite/queries.ts'
 import { setRankings } from '../sqlite/rankings.ts'
-import type { Guard } from '../sqlite/settle.ts'
+import { brief, type Guard, plainlySubmitted } from '../sqlite/settle.ts'
 import type { Statements } from '../sqlite/statements.ts'
 import { runTurn } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
@@ -21,7 +23,7 @@ import {
   type Store,
   type StoreProbe,
 } from '../store.ts'
-import type { TurnInput, TurnResult } from '../turn.ts'
+import type { SettledRow, TurnInput, TurnResult } from '../turn.ts'
 import type { OrphanResult } from '../views.ts'
 import { openDatabase, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
 import { createPlaceCheck, enqueueIn, unfit } from './enqueue-in.ts'
@@ -149,14 +151,18 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         async (tx) => {
           // The lease counts from before the server's clock is read.
           const asked = clock === null ? null : { at: clock.monotonicNow(), wall: input.now() }
-          const rows = await loadRows(tx, `SELECT * FROM ${s}.turn_rows($1::json)`, [
+          const rows = await loadRows(tx, `SELECT * FROM ${s}.turn_rows($1::json, $2::json)`, [
             argumentsOf(s, input, isTimeGiven),
+            JSON.stringify(isGuarded ? [] : input.results.flatMap((result) => plainOf(input, result))),
           ])
           const store = checkVersion(rows)
           const facts = only<TurnFactsRow>(rows, 'facts') as TurnFactsRow
           if (asked !== null) clock?.hear(facts.now, asked.at)
+          const isPlain = (result: AttemptResult) => settled.has(result.requestId)
+          const settled = new Set((rows.get('plain') ?? []).map(({ request_id: id }) => id))
+          const rest = input.results.filter((result) => !isPlain(result))
           const { made, changes } = slice.run(inSlice(rows), (sql, memory) => {
-            const timed = isTimeGiven ? input : { ...input, now: () => facts.now, steady: serverTime(facts.now) }
+            const timed = { ...input, results: rest, ...(isTimeGiven ? {} : serverTime(facts.now)) }
             const guard: Guard | null = isGuarded ? (work) => memory.transaction(work)() : null
             const first = Math.min(...(rows.get('expiries') ?? []).map(({ expires_at: at }) => at as number))
             return runTurn(sql, timed, guard, {
@@ -166,12 +172,18 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
               isRanked: rows.has('rankings'),
             })
           })
-          if (made.calls.length > 0) refuseForeign(originOf(store, rows), db.location)
           await save(tx, changes)
+          // Another branch of the server's history than the one whose calls it has: nothing of this is committed.
+          if (made.calls.length > 0) refuseForeign(originOf(store, tx.systemIdentifier, tx.ticket?.branch), db.location)
           const more = rows.get('rankings')?.some(({ moved }) => moved !== null) === true && (await moveRanks(tx))
           await raiseHighWater(tx, store, facts.now, made.calls.length > 0)
           commits = commitsOf(input, made)
-          return adjusted(input, rows, facts, { ...made, more: made.more || more })
+          // In the order of the answers, as ever.
+          const others = [...made.settled]
+          const inOrder = input.results.map((result) =>
+            isPlain(result) ? plainlySubmitted(result) : (others.shift() as SettledRow),
+          )
+          return adjusted(input, rows, facts, { ...made, settled: [...inOrder, ...others], more: made.more || more })
         },
         {
           beforeCommit: () => {
@@ -219,7 +231,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       ),
     )
     const store = checkVersion(rows)
-    return { store, origin: originOf(store, rows) }
+    const now = only<Pick<StoreRow, 'system_identifier' | 'timeline'>>(rows, 'timeline')
+    return { store, origin: originOf(store, now?.system_identifier ?? '', now?.timeline) }
   }
 
   async function onOrphan(
@@ -292,13 +305,10 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     watchCommits: watch.commits,
     onCommit: watch.onCommit,
     onWork: watch.onWork,
-    rank: async (words, now, actor) => {
-      const made = await change(
-        { commit: 'rank', text: `SELECT * FROM ${s}.rows_of_targets(false)`, values: [] },
-        (sql) => setRankings(sql, words, now, actor),
-      )
-      return made
-    },
+    rank: (words, now, actor) =>
+      change({ commit: 'rank', text: `SELECT * FROM ${s}.rows_of_targets(false)`, values: [] }, (sql) =>
+        setRankings(sql, words, { now, actor }),
+      ),
     get: async (requestId) => {
       checkOpen()
       return db.read(async (tx) => {
@@ -408,13 +418,12 @@ function argumentsOf(s: string, input: TurnInput, isTimeGiven: boolean): string 
         ? [...new Set(scopes)].map((scope) => lockId(s, 'limits', scope)).toSorted()
         : [],
     ids: [...new Set(ids)],
-    plain: input.results.filter(({ outcome }) => outcome.kind === 'accepted').map(({ requestId }) => requestId),
     slots: Math.max(0, claim.slots),
     lanes: claim.targets.map(({ name }) => name),
     from: claim.lookFrom ?? '',
     limited: limited.map(({ name }) => name),
     checks: check.slots > 0 ? check.slots + PASSED_OVER_A_TURN : 0,
-    checked: check.targets,
+    checked: claim.targets.map(({ name }) => name),
   })
 }
 
@@ -457,14 +466,26 @@ function adjusted(input: TurnInput, rows: Rows, facts: TurnFactsRow, made: TurnR
 }
 
 /** The server's clock is everybody's. */
-function serverTime(now: number): TurnInput['steady'] {
-  return { now: () => now, hear: () => {}, isNews: () => false }
+function serverTime(now: number): Pick<TurnInput, 'now' | 'steady'> {
+  return { now: () => now, steady: { now: () => now, hear: () => {}, isNews: () => false } }
 }
 
-function originOf(store: StoreRow, rows: Rows): StoreOrigin {
-  const now = only<{ system_identifier: string; timeline: string }>(rows, 'timeline')
-  const isOwn =
-    now === undefined || (now.system_identifier === store.system_identifier && now.timeline === store.timeline)
+/** A first attempt that was accepted, as `settle_plainly` takes it: where that is all that is to be said of its request. */
+function plainOf(input: TurnInput, { requestId, attempt, nonce, outcome, endedAt, target }: AttemptResult): object[] {
+  const policy = input.policyOf(target) ?? NO_POLICY
+  if (outcome.kind !== 'accepted' || typeof outcome.taskId !== 'string' || attempt !== 1) return []
+  // Its payload is kept, or its end is counted.
+  if (policy.keepPayloadMs !== null || (policy.breaker?.rate ?? null) !== null) return []
+  if (input.results.filter((other) => other.requestId === requestId).length > 1) return []
+  const next_check_at = tracked(policy, input.now()).nextCheckAt ?? null
+  const evidence = JSON.stringify(brief(outcome.evidence))
+  return [
+    { request_id: requestId, attempt, nonce, task_id: outcome.taskId, ended_at: endedAt, next_check_at, evidence },
+  ]
+}
+
+function originOf(store: StoreRow, systemIdentifier: string, timeline: string | undefined): StoreOrigin {
+  const isOwn = systemIdentifier === store.system_identifier && timeline === store.timeline
   if (isOwn) return { kind: 'own' }
   return { kind: 'restored', why: 'failed_over', knownUntil: store.high_water_at, calledUntil: null }
 }

@@ -165,6 +165,7 @@ export function functionsSql(s: string): readonly string[] {
     ROWS_ABOUT,
     ROWS_OF_TARGETS,
     HEADS_OF,
+    SETTLE_PLAINLY,
     TURN_ROWS,
     MOVE_RANKS,
     TAKE_IDS,
@@ -193,12 +194,9 @@ CREATE OR REPLACE FUNCTION $s.timeline() RETURNS TABLE (system_identifier text, 
   SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()
 $f$;`
 
-/**
- * Rows of requests as they are, by id, with the queue. \`ledger\`: and their hashes, orphans and kept payloads; of \`plain\`, whose calls
- * were accepted, the hash only where their settlement sets it free.
- */
+/** Rows of requests as they are, by id, with the queue. `ledger`: and their hashes, orphans and kept payloads. */
 const ROWS_OF = `
-CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[], ledger boolean, plain bigint[]) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[], ledger boolean) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
 BEGIN
   RETURN QUERY SELECT 'requests', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.requests WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state WHERE request_id = ANY(ids)) x;
@@ -213,8 +211,8 @@ BEGIN
   RETURN QUERY SELECT 'kept_payloads', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.kept_payloads WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'logical_hashes', to_json(x) FROM (SELECT h.xmin::text AS "^", h.* FROM (
       SELECT $s.ledger_hash(target, logical_hash) AS hash FROM $s.requests
-        WHERE request_id = ANY(ids) AND (dedupe = 'live' OR request_id <> ALL(plain))
-      UNION SELECT $s.ledger_hash(target, logical_hash) FROM $s.task_state WHERE request_id = ANY(ids) AND request_id <> ALL(plain)) k
+        WHERE request_id = ANY(ids)
+      UNION SELECT $s.ledger_hash(target, logical_hash) FROM $s.task_state WHERE request_id = ANY(ids)) k
     JOIN $s.logical_hashes h USING (hash)) x;
 END $f$;`
 
@@ -223,7 +221,7 @@ END $f$;`
  * the transaction ends; lines first, then requests in the order of ids, so that two who want the same wait and do not deadlock.
  */
 const ROWS_ABOUT = `
-CREATE OR REPLACE FUNCTION $s.rows_about(ids bigint[], lock boolean, neighbours boolean, plain bigint[] DEFAULT '{}') RETURNS TABLE (t text, r json)
+CREATE OR REPLACE FUNCTION $s.rows_about(ids bigint[], lock boolean, neighbours boolean) RETURNS TABLE (t text, r json)
 LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   lines json;
@@ -258,7 +256,7 @@ BEGIN
     PERFORM 1 FROM $s.requests WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
     PERFORM 1 FROM $s.task_state WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside, true, plain);
+  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside, true);
 END $f$;`
 
 /** What holds targets back, and how they are ranked. */
@@ -269,13 +267,13 @@ BEGIN
     PERFORM 1 FROM $s.breakers ORDER BY target FOR UPDATE;
     PERFORM 1 FROM $s.timed_pauses ORDER BY scope, name, cause FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT 'store', to_json(x) FROM $s.store x;
-  RETURN QUERY SELECT 'targets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.targets) x;
-  RETURN QUERY SELECT 'buckets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.buckets) x;
-  RETURN QUERY SELECT 'bucket_members', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.bucket_members) x;
-  RETURN QUERY SELECT 'timed_pauses', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.timed_pauses) x;
-  RETURN QUERY SELECT 'breakers', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.breakers) x;
-  RETURN QUERY SELECT 'rankings', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.rankings) x;
+  RETURN QUERY SELECT 'store', to_json(x) FROM $s.store x
+    UNION ALL SELECT 'targets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.targets) x
+    UNION ALL SELECT 'buckets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.buckets) x
+    UNION ALL SELECT 'bucket_members', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.bucket_members) x
+    UNION ALL SELECT 'timed_pauses', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.timed_pauses) x
+    UNION ALL SELECT 'breakers', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.breakers) x
+    UNION ALL SELECT 'rankings', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.rankings) x;
 END $f$;`
 
 /** Heads of the lanes, locked, at most so many of each: by group where a target has groups. What another turn has locked is its own. */
@@ -305,11 +303,33 @@ BEGIN
 END $f$;`
 
 /**
+ * First attempts that were accepted, of requests with nothing else to be said: what is most of the work needs no rule but these
+ * conditions, and is neither loaded nor written back. Returns those it settled; the others go the long way.
+ */
+const SETTLE_PLAINLY = `
+CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS SETOF bigint LANGUAGE plpgsql AS $f$
+BEGIN
+  PERFORM 1 FROM $s.requests WHERE request_id IN (SELECT (x->>'request_id')::bigint FROM json_array_elements(given) x)
+    ORDER BY request_id FOR UPDATE;
+  RETURN QUERY WITH settled AS (
+    UPDATE $s.task_state t SET state = 'submitted', task_id = k.task_id, version = t.version + 1, doubtful_attempts = '',
+        lease_owner = NULL, lease_until = NULL, ended_at = k.ended_at, next_check_at = k.next_check_at, reason = NULL,
+        evidence = k.evidence, frozen = NULL, updated_at = now_ms
+      FROM json_to_recordset(given) AS k (request_id bigint, attempt integer, nonce text, task_id text, ended_at bigint,
+        next_check_at bigint, evidence text)
+      WHERE t.request_id = k.request_id AND t.attempt = k.attempt AND t.nonce = k.nonce AND t.state = 'invoking' AND t.attempt = 1
+        AND t.cancel_requested = 0 AND NOT EXISTS (SELECT 1 FROM $s.breakers b WHERE b.target = t.target)
+        AND EXISTS (SELECT 1 FROM $s.requests q WHERE q.request_id = t.request_id AND q.dedupe <> 'live' AND q.ordering_key IS NULL)
+      RETURNING t.request_id)
+    DELETE FROM $s.requests q USING settled WHERE q.request_id = settled.request_id RETURNING q.request_id;
+END $f$;`
+
+/**
  * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
- * @param a {now, locks, ids, plain, slots, lanes, from, limited, checks, checked}
+ * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked}; @param plain as `settle_plainly` takes it
  */
 const TURN_ROWS = `
-CREATE OR REPLACE FUNCTION $s.turn_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE
   now_ms bigint;
   ids bigint[];
@@ -322,15 +342,19 @@ DECLARE
   slots integer := (a->>'slots')::integer;
   checks integer := (a->>'checks')::integer;
   checked text[];
-  plain bigint[] := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'plain') x);
+  settled bigint[] := '{}';
   through text;
   wraps boolean;
 BEGIN
   PERFORM pg_advisory_xact_lock(x::bigint) FROM json_array_elements_text(a->'locks') x;
   now_ms := COALESCE((a->>'now')::bigint, $s.now_ms());
+  IF json_array_length(plain) > 0 THEN
+    settled := ARRAY(SELECT * FROM $s.settle_plainly(plain, now_ms));
+    RETURN QUERY SELECT 'plain', json_build_object('request_id', x) FROM unnest(settled) x;
+  END IF;
   RETURN QUERY SELECT * FROM $s.rows_of_targets(true);
 
-  ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x);
+  ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
   ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
     WHERE s.state = 'invoking' AND s.lease_until <= now_ms ORDER BY s.lease_until, s.target, s.request_id
     LIMIT ${LEASES_A_TURN} FOR UPDATE SKIP LOCKED);
@@ -349,9 +373,8 @@ BEGIN
     RETURN QUERY SELECT 'target_versions', to_json(v) FROM $s.target_versions v WHERE (v.target, v.version) IN (
       SELECT s.target, s.target_version FROM $s.task_state s WHERE s.request_id = ANY(ids));
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true, plain);
+  RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true);
 
-  IF slots > 0 OR cardinality(ids) > 0 THEN RETURN QUERY SELECT 'timeline', to_json(x) FROM $s.timeline() x; END IF;
   IF slots > 0 THEN
     served := ARRAY(SELECT x FROM json_array_elements_text(a->'lanes') x
       WHERE x NOT IN (SELECT target FROM $s.targets WHERE paused_at IS NOT NULL));
@@ -384,7 +407,7 @@ BEGIN
       claimed := claimed || found;
       RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(found), 'wanted', wanted);
     END LOOP;
-    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false, '{}');
+    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false);
     IF cardinality(claimed) > 0 THEN
       RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
         WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
@@ -394,8 +417,10 @@ BEGIN
     END IF;
   END IF;
 
-  RETURN QUERY SELECT 'invoking', json_build_object('target', s.target, 'rows', COUNT(*)) FROM $s.task_state s
-    WHERE s.state = 'invoking' AND s.target IN (SELECT json_array_elements_text(a->'limited')) GROUP BY s.target;
+  IF json_array_length(a->'limited') > 0 THEN
+    RETURN QUERY SELECT 'invoking', json_build_object('target', s.target, 'rows', COUNT(*)) FROM $s.task_state s
+      WHERE s.state = 'invoking' AND s.target IN (SELECT json_array_elements_text(a->'limited')) GROUP BY s.target;
+  END IF;
   RETURN QUERY SELECT 'facts', json_build_object(
     'now', now_ms,
     'waiting', (SELECT MIN(due_at) FROM $s.waiting WHERE due_at > now_ms AND request_id <> ALL(ids)),

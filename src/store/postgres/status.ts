@@ -2,7 +2,7 @@
 import type { RequestState } from '../../core/task-state.ts'
 import { type BreakerRow, toBreaker } from '../sqlite/breakers.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from '../sqlite/pauses.ts'
-import { type BlockedKey, type RequestView, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
+import { type RequestView, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import type { Transaction } from './connection.ts'
 
 const SHOWN_KEYS = 10
@@ -50,10 +50,12 @@ async function statusOf(s: string, tx: Transaction, viewsOf: ViewsOf): Promise<S
   )) {
     const { ready: groups, longest } = of(target).groups
     of(target).groups = {
+      ...of(target).groups,
       ready: groups + 1,
       longest: longest.length < SHOWN_GROUPS ? [...longest, { group, ready }] : longest,
     }
   }
+  await noteOldestGroups(s, tx, of)
   let expired = 0
   for (const { target, rows } of await tx.query<{ target: string; rows: number }>(
     `SELECT target, COUNT(*) AS rows FROM ${s}.task_state WHERE state = 'dead' AND reason = 'expired' GROUP BY target`,
@@ -73,7 +75,25 @@ async function statusOf(s: string, tx: Transaction, viewsOf: ViewsOf): Promise<S
     oldestReady,
     oldestUnknown: sums?.unknown ?? null,
     orphans: sums?.orphans ?? 0,
-    blockedKeys: await longestBlocked(s, tx, viewsOf, of),
+    stuckKeys: await longestStuck(s, tx, viewsOf, of),
+  }
+}
+
+/** Of targets with groups. What is counted of each is what stands in `ready`: of an ordering key the first alone. */
+async function noteOldestGroups(s: string, tx: Transaction, of: (name: string) => Counted): Promise<void> {
+  for (const { target, group_key: group, since, behind } of await tx.query<{
+    target: string
+    group_key: string
+    since: number
+    behind: boolean
+  }>(
+    `SELECT DISTINCT ON (q.target) q.target, q.group_key, q.due_at AS since, EXISTS (SELECT 1 FROM ${s}.ordering_followers f
+       WHERE f.target = q.target AND f.due_at <= GREATEST(f.since_at, (SELECT high_water_at FROM ${s}.store))) AS behind
+     FROM ${s}.ready q ORDER BY q.target, q.due_at, q.group_key = '', q.group_key`,
+  )) {
+    const { groups } = of(target)
+    if (groups.ready === 0) continue
+    of(target).groups = { ...groups, headsOnly: behind, oldest: { group: group === '' ? null : group, since } }
   }
 }
 
@@ -110,12 +130,12 @@ async function noteStops(s: string, tx: Transaction, of: (name: string) => Count
   }
 }
 
-async function longestBlocked(
+async function longestStuck(
   s: string,
   tx: Transaction,
   viewsOf: ViewsOf,
   of: (name: string) => Counted,
-): Promise<BlockedKey[]> {
+): Promise<StuckKey[]> {
   const stuck = `${s}.ordering_heads h JOIN ${s}.task_state t USING (request_id)
       JOIN LATERAL (SELECT COUNT(*) AS followers FROM ${s}.ordering_followers f
         WHERE f.target = h.target AND f.ordering_key = h.ordering_key) n ON n.followers > 0
@@ -123,7 +143,7 @@ async function longestBlocked(
   for (const { target, rows } of await tx.query<{ target: string; rows: number }>(
     `SELECT h.target, SUM(n.followers)::bigint AS rows FROM ${stuck} GROUP BY h.target`,
   ))
-    of(target).blocked = rows
+    of(target).stuck = rows
   const keys = await tx.query<{
     target: string
     ordering_key: string

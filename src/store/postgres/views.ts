@@ -151,14 +151,14 @@ function isScheduled(s: string): string {
 
 /** Ids alone, each filter by the index that serves it. */
 function listSql(s: string, filter: RequestFilter): { text: string; values: unknown[] } {
-  const { state, target, reason, orderingKey, blocked, group, limit, afterId = 0 } = filter
+  const { state, target, reason, orderingKey, stuck, group, limit, afterId = 0 } = filter
   const values: unknown[] = [afterId]
   const param = (value: unknown) => `$${values.push(value)}`
   const isQueued = state === 'ready' || state === 'scheduled'
   const isStored = !isQueued && (state !== undefined || reason !== undefined)
   const source = isStored
     ? `${s}.task_state t LEFT JOIN ${s}.requests q USING (request_id)`
-    : isQueued || orderingKey !== undefined || group !== undefined || blocked === true
+    : isQueued || orderingKey !== undefined || group !== undefined || stuck === true
       ? `${s}.requests q LEFT JOIN ${s}.task_state t USING (request_id)`
       : `${s}.requests q FULL JOIN ${s}.task_state t USING (request_id)`
   const where = ['request_id > $1']
@@ -173,7 +173,7 @@ function listSql(s: string, filter: RequestFilter): { text: string; values: unkn
     where.push(`(${isBehind(s)} OR EXISTS (SELECT 1 FROM ${s}.ordering_heads h WHERE h.request_id = q.request_id AND h.target = q.target
       AND h.ordering_key = q.ordering_key))`)
   }
-  if (blocked === true)
+  if (stuck === true)
     where.push(`EXISTS (SELECT 1 FROM ${s}.ordering_followers f JOIN ${s}.ordering_heads h USING (target, ordering_key)
       JOIN ${s}.task_state b ON b.request_id = h.request_id WHERE f.target = q.target AND f.ordering_key = q.ordering_key
         AND f.request_id = q.request_id AND b.state IN ${STUCK})`)

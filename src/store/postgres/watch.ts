@@ -2,7 +2,7 @@
 // lost with its connection.
 import type pg from 'pg'
 import { systemClock } from '../../core/clock.ts'
-import { earliest } from '../sqlite/checks.ts'
+import { earliest } from '../sqlite/due.ts'
 import type { Change } from '../store.ts'
 import type { Database } from './connection.ts'
 

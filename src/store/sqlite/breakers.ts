@@ -1,8 +1,9 @@
 // The breakers of all targets, as one turn reads and writes them. A target whose calls succeed has no row.
 import { type Breaker, type BreakerPolicy, noteEnds } from '../../core/breaker.ts'
-import { breakerOf, NO_POLICY, rampMsOf } from '../../core/policy.ts'
+import { NO_POLICY } from '../../core/policy.ts'
 import type { AttemptResult } from '../../core/settlement.ts'
 import type { SettledRow } from '../turn.ts'
+import { noteTargetEvent } from './events.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -37,7 +38,7 @@ export function noteCallEnds(turn: Turn, results: readonly AttemptResult[], sett
 }
 
 function policyOf({ input }: Turn, target: string): BreakerPolicy | null {
-  return breakerOf(input.policyOf(target) ?? NO_POLICY)
+  return (input.policyOf(target) ?? NO_POLICY).breaker
 }
 
 function noteEndsOf(turn: Turn, target: string, ends: readonly AttemptResult[]): void {
@@ -60,22 +61,18 @@ export function saveBreaker(turn: Turn, target: string, before: Breaker | null, 
   const wasOpen = before?.kind === 'open'
   if (after?.kind === 'open') {
     const { since, probeAt, reason } = after
-    const ramp_ms = rampMsOf(input.policyOf(target) ?? NO_POLICY)
+    const { rampMs: ramp_ms } = (input.policyOf(target) ?? NO_POLICY).rateLimit
     sql.saveBreakerPause.run({ target, since, until: probeAt, reason, ramp_ms })
-    if (!wasOpen) note(turn, target, 'breaker_opened', reason)
+    if (!wasOpen) noteTargetEvent(sql, target, { kind: 'breaker_opened', reason }, word)
     if (!wasOpen) stops.push({ target, kind: 'breaker_opened', why: reason, until: probeAt })
     else if (after.failedProbes > before.failedProbes)
       stops.push({ target, kind: 'probe_failed', why: reason, until: probeAt })
   } else if (wasOpen) {
     // Calls begin again as after any other pause: few at first.
     sql.endBreakerPause.run({ target, now: word.now })
-    note(turn, target, 'breaker_closed', null)
+    noteTargetEvent(sql, target, { kind: 'breaker_closed', reason: null }, word)
     stops.push({ target, kind: 'breaker_closed', why: before.reason, until: null })
   }
-}
-
-function note({ sql, word }: Turn, target: string, kind: string, reason: string | null): void {
-  sql.insertEvent.run(null, target, word.now, kind, null, null, null, word.actor, reason, null)
 }
 
 export function toBreaker(row: BreakerRow): Breaker {

@@ -9,12 +9,14 @@ import {
   type Reconciliation,
   type ReconciliationVerdict,
 } from '../../core/reconciliation.ts'
-import { type Transition, tracked } from '../../core/settlement.ts'
+import { tracked } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
-import { replayLeftMs } from '../../core/windows.ts'
+import type { Transition } from '../../core/transition.ts'
+import { doubtEndsAt, replayLeftMs } from '../../core/windows.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
+import { nextCheckAt } from './due.ts'
 import type { Closed, Lanes } from './lanes.ts'
 import { waitsForTurn } from './ordering.ts'
 import { type TaskStateRow, thaw, toTaskState } from './rows.ts'
@@ -68,7 +70,7 @@ function closedUntil(
   const soon = word.now + CLOSED_CHECK_MS
   if (until === null) return soon
   const at = word.now + spreadMs(until - word.now, input.random())
-  return Math.min(at, policy.lookup === null ? at : soon, (row.unknownSince ?? word.now) + policy.deadlineMs)
+  return Math.min(at, policy.lookup === null ? at : soon, doubtEndsAt(row, policy, word.now))
 }
 
 /**
@@ -121,7 +123,6 @@ function fenced(row: TaskState | null, seen: { requestId: number; target: string
 
 function write(turn: Turn, row: TaskState, decision: Transition, outcome: string): SettledRow {
   const next = applyTransition(turn.sql, row, decision, turn.word)
-  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
   const { requestId, target, attempt, state, reason } = next
   return { requestId, target, attempt, outcome, state, reason, applied: true }
 }
@@ -140,9 +141,8 @@ const PASSED_OVER_MS = 250
 /** Doubt goes first; what is left of the slots asks about submitted tasks. */
 export function leaseChecks(turn: Turn): LeasedChecks {
   const { sql, input, word } = turn
-  const { targets } = input.check
   const room = new Map(input.check.room)
-  const served = JSON.stringify(targets)
+  const served = JSON.stringify(input.claim.targets.map(({ name }) => name))
   const doubtful = dueRows(turn, sql.dueUnknown, served, input.check.slots, room)
   const submitted = dueRows(turn, sql.dueTracked, served, input.check.slots - doubtful.rows.length, room)
   for (const stored of [...doubtful.rows, ...submitted.rows]) leaseCheck(turn, stored)
@@ -172,9 +172,7 @@ function dueRows(
   room: Map<string, number>,
 ): DueRows {
   if (slots <= 0) return { rows: [], passedOver: false }
-  const { targets } = input.check
-  const open = targets.filter((target) => room.get(target) !== 0)
-  if (open.length === 0) return { rows: [], passedOver: true }
+  if (input.claim.targets.every(({ name }) => room.get(name) === 0)) return { rows: [], passedOver: true }
   if (room.size === 0) return { rows: due.all(word.now, served, slots) as TaskStateRow[], passedOver: false }
   const rows: TaskStateRow[] = []
   let passedOver = false
@@ -213,19 +211,4 @@ function trackedTasksOf(sql: Statements): (stored: TaskStateRow) => TrackedTask 
     known.set(key, description)
     return { row: toTaskState(stored), description }
   }
-}
-
-/** When a row is to be looked into next. `served` is a JSON list of targets. */
-export function nextCheckAt(sql: Statements, served: string): number | null {
-  return earliest(sql.nextUnknownAt.get(served), sql.nextTrackedAt.get(served))
-}
-
-/** When a request comes due or a lease ends next. */
-export function nextDueAt(sql: Statements): number | null {
-  return earliest(sql.nextWaitingAt.get(), sql.nextLeaseEnd.get())
-}
-
-export function earliest(...instants: unknown[]): number | null {
-  const known = instants.filter((at) => typeof at === 'number')
-  return known.length === 0 ? null : Math.min(...known)
 }

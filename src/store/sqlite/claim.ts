@@ -1,14 +1,14 @@
 // Claiming: a request leaves the queue and its `invoking` row is written, with the call frozen, in one transaction.
 // Order: priority descending, then due time, then request id, over all open lanes.
-import { randomBytes } from 'node:crypto'
 import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import type { ReconciliationDecision } from '../../core/reconciliation.ts'
-import { dead, expired, isExpired, type Transition } from '../../core/settlement.ts'
 import type { TaskState } from '../../core/task-state.ts'
+import { dead, expired, isExpired, type Transition } from '../../core/transition.ts'
 import type { ClaimedCall, Preparation, SettledRow } from '../turn.ts'
 import type { Lanes } from './lanes.ts'
+import { newNonce } from './nonce.ts'
 import { leaveLineIfOrdered } from './ordering.ts'
 import type { Head } from './rotation.ts'
 import { freeze, fromTaskState, type TaskStateRow, thaw } from './rows.ts'
@@ -51,7 +51,7 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
     const claimed = claimOne(turn, head)
     if ('outcome' in claimed) dead.push(claimed)
     else {
-      lanes.take(head.target, head.request_id)
+      lanes.begin(head)
       calls.push(claimed)
     }
   }
@@ -59,12 +59,16 @@ export function claimReady(turn: Turn, lanes: Lanes, slots: number): Claimed {
   const left = lanes.dequeue()
   invariant(left === calls.length, `${calls.length} requests were claimed and ${left} left the queue`)
   const isPassedOn = passOnTurns(turn, dead)
+  lanes.moveOn()
   return { calls, dead, more: slots <= 0 || head !== null || isPassedOn || lanes.lookedThrough() !== null }
 }
 
+/** It keeps its place until `passOnTurns`, whatever its target says. */
+const FOR_NOW = true
+
 /** Only now: whoever has the turn next must not stand among the heads that were read. @returns whether anybody may have it. */
 function passOnTurns({ sql, input, word }: Turn, dead: readonly SettledRow[]): boolean {
-  const leaving = dead.filter(({ target }) => input.policyOf(target)?.ordering.onDead === 'continue')
+  const leaving = dead.filter(({ target }) => input.policyOf(target)?.onDead === 'continue')
   for (const { requestId } of leaving) leaveLineIfOrdered(sql, requestId, word.now)
   return leaving.length > 0
 }
@@ -83,17 +87,21 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     state,
     version,
     lastAttempt,
-    ,
-    ,
-    frozenBefore,
+    lastKey,
+    lastVersion,
+    lastFrozen,
     expiresAt,
   ] = row
   invariant(state === null || state === 'queued', `request ${requestId} is in the queue and ${state}`)
   // Those that the sweep has not come to.
-  if (isExpired({ expiresAt }, word.now))
-    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, 'block'))
+  if (isExpired(expiresAt, word.now))
+    return endUncalled(turn, requestId, (known) => expired(known, known.evidence, FOR_NOW))
   const request = { requestId, target, payload, logicalHash, priority, generation }
-  const preparation = thawed(row) ?? input.claim.prepare(request)
+  // A call that a person sent back under its key keeps its bytes; every other is rendered now.
+  const preparation: Preparation =
+    lastFrozen === null || lastVersion === null
+      ? input.claim.prepare(request)
+      : { kind: 'prepared', key: lastKey, call: thaw(lastFrozen, payload), targetVersion: lastVersion }
   if (preparation.kind === 'dead') return endUnprepared(turn, requestId, preparation)
   const { key, call: prepared, targetVersion } = preparation
   const nonce = newNonce()
@@ -112,35 +120,15 @@ function claimOne(turn: Turn, head: Head): ClaimedCall | SettledRow {
     invariant(changes === 1, `request ${requestId} changed inside a transaction`)
   }
   if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
-  return {
-    requestId,
-    target,
-    targetVersion,
-    attempt,
-    nonce,
-    key,
-    generation,
-    logicalHash,
-    priority,
-    payload,
-    prepared,
-    leaseUntil,
-    writeWithinMs: leftMs(expiresAt, word.now),
-    description: frozenBefore === null ? null : descriptionOf(sql, target, targetVersion),
-  }
-}
-
-/** A call that a person sent back under its key keeps its bytes; every other (null) is rendered now. */
-function thawed(row: ClaimableCells): (Preparation & { kind: 'prepared' }) | null {
-  const [, , , , payload, , , , key, targetVersion, frozen] = row
-  if (frozen === null || targetVersion === null) return null
-  return { kind: 'prepared', key, call: thaw(frozen, payload), targetVersion }
+  const writeWithinMs = leftMs(expiresAt, word.now)
+  const description = lastFrozen === null ? null : descriptionOf(sql, target, targetVersion)
+  return { ...request, targetVersion, attempt, nonce, key, prepared, leaseUntil, writeWithinMs, description }
 }
 
 /** The payload does not fit the description: dead at once, surely without a call. */
 function endUnprepared(turn: Turn, id: number, { reason, note }: Preparation & { kind: 'dead' }): SettledRow {
   const evidence: Evidence = { phase: 'not_sent', error: note, rule: 'render' }
-  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, 'block'))
+  return endUncalled(turn, id, ({ attempts }) => dead(evidence, reason, attempts, FOR_NOW))
 }
 
 /** What is queued ends as `decide` says: it is not called, and what it was called before surely had no effect. */
@@ -148,7 +136,6 @@ export function endUncalled(turn: Turn, id: number, decide: (row: TaskState) => 
   const state = currentTaskState(turn.sql, id, turn.word.now)
   invariant(state?.state === 'queued', `request ${id} is in the queue and ${state?.state ?? 'not there'}`)
   const next = applyTransition(turn.sql, state, decide(state), turn.word)
-  invariant(next !== null, `request ${id} changed inside a transaction`)
   const { requestId, target, attempt, reason } = next
   const outcome = reason === 'expired' ? reason : 'rejected'
   return { requestId, target, attempt, state: 'dead', outcome, reason, applied: true }
@@ -217,34 +204,17 @@ export function claimUnknown(
       ...(decision.how === 'recall' && { evidence: decision.patch.evidence }),
     }),
   )
+  const { requestId, target, logicalHash, priority, generation, attempt, nonce, idempotencyKey: key } = next
+  const request = { requestId, target, payload, logicalHash, priority, generation }
   return {
-    requestId: row.requestId,
-    target: row.target,
-    targetVersion: row.targetVersion ?? '',
-    attempt: next.attempt,
-    nonce: next.nonce,
-    key: row.idempotencyKey,
-    generation: row.generation,
-    logicalHash: row.logicalHash,
-    priority: row.priority,
-    payload,
+    ...request,
+    targetVersion: next.targetVersion ?? '',
+    attempt,
+    nonce,
+    key,
     prepared,
     leaseUntil: next.leaseUntil as number,
     writeWithinMs,
-    description: descriptionOf(sql, row.target, row.targetVersion),
+    description: descriptionOf(sql, target, next.targetVersion),
   }
-}
-
-const NONCE_BYTES = 8
-/** Random bytes cost as much for many nonces as for one. */
-let drawn = Buffer.alloc(0)
-let usedBytes = 0
-
-export function newNonce(): string {
-  if (usedBytes === drawn.length) {
-    drawn = randomBytes(NONCE_BYTES * 64)
-    usedBytes = 0
-  }
-  usedBytes += NONCE_BYTES
-  return drawn.toString('hex', usedBytes - NONCE_BYTES, usedBytes)
 }

@@ -1,6 +1,6 @@
 // What is queued past its deadline ends, of whichever target, paused or served by nobody: each worker's turn sees to a bounded number,
 // and the claim refuses those that come after the bound. Only what is queued stands in the table: doubt never expires.
-import { expired } from '../../core/settlement.ts'
+import { expired } from '../../core/transition.ts'
 import type { SettledRow } from '../turn.ts'
 import { endUncalled } from './claim.ts'
 import type { QueueFacts } from './queries.ts'
@@ -20,7 +20,7 @@ export function endOverdue(turn: Turn, { nextExpiryAt }: QueueFacts): Overdue {
   const { sql, word } = turn
   if (nextExpiryAt === null || nextExpiryAt > word.now) return NONE
   const over = sql.expiredRequests.all(word.now, DEADLINES_A_TURN) as number[]
-  const onDeadOf = (target: string) => turn.input.policyOf(target)?.ordering.onDead ?? 'block'
-  const ended = over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence, onDeadOf(row.target))))
+  const keepsPlace = (target: string) => turn.input.policyOf(target)?.onDead !== 'continue'
+  const ended = over.map((id) => endUncalled(turn, id, (row) => expired(row, row.evidence, keepsPlace(row.target))))
   return { ended, isMore: over.length === DEADLINES_A_TURN }
 }

@@ -1,7 +1,7 @@
 // Insert-on-conflict, never check-then-insert. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import type { RequestState } from '../../core/task-state.ts'
-import type { EnqueueResult, NewRequest } from '../store.ts'
+import { type EnqueueResult, isRefused, type NewRequest } from '../store.ts'
 import { joinLine } from './ordering.ts'
 import { storedHash } from './rows.ts'
 import type { EnqueueStatements } from './statements.ts'
@@ -32,10 +32,6 @@ export function enqueueAll(
     if (stopAtRefusal && isRefused(result)) throw new RefusalRollback(results)
   }
   return results
-}
-
-function isRefused({ kind }: EnqueueResult): boolean {
-  return kind === 'conflict' || kind === 'expired'
 }
 
 function enqueueOne(sql: EnqueueStatements, request: NewRequest, now: number): EnqueueResult {

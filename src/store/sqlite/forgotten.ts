@@ -4,7 +4,7 @@ import { invariant } from '../../core/errors.ts'
 import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
 import type { TaskState } from '../../core/task-state.ts'
 import type { DoubtOrder, ForgottenSlice } from '../upkeep.ts'
-import { newNonce } from './claim.ts'
+import { newNonce } from './nonce.ts'
 import { freeze } from './rows.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, currentTaskState, type RequestRow, toClaimable } from './transitions.ts'
@@ -34,7 +34,6 @@ function doubtOne(sql: Statements, row: TaskState, request: RequestRow, order: D
   const preparation = hasBytes ? null : order.prepare(toClaimable(request))
   const isRendered = preparation?.kind === 'prepared'
   const bytes = isRendered ? { targetVersion: preparation.targetVersion, idempotencyKey: preparation.key } : null
-  const next = applyTransition(sql, row, forgottenCall(row, order, bytes, newNonce()), order)
-  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
+  applyTransition(sql, row, forgottenCall(row, order, bytes, newNonce()), order)
   if (isRendered) sql.setFrozen.run(freeze(preparation.call, request.payload), row.requestId)
 }

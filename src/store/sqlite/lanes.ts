@@ -1,9 +1,9 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
 import type { ClaimTarget } from '../turn.ts'
-import { goesFirst, hasHead, isOpen, type Lane, openingOf, openLane, takeHead } from './lane.ts'
+import { endTurnOf, goesFirst, hasHead, isOpen, type Lane, openingOf, openLane, takeHead } from './lane.ts'
 import { type Permits, permitsOf, type Wait } from './permits.ts'
-import { deleteTaken, type Head } from './rotation.ts'
+import { deleteTaken, type Head, moveOn } from './rotation.ts'
 import type { Statements } from './statements.ts'
 import type { Turn } from './turn-context.ts'
 
@@ -18,8 +18,12 @@ export interface Lanes {
    * that waited longer. `wanted` bounds the reading ahead.
    */
   nextHead(wanted: number): Head | null
+  /** The head that `nextHead` gave last is called: it is counted, and its group has had its turn. */
+  begin(head: Head): void
   /** Deletes what was taken from the queue. @returns how many of them still were there. */
   dequeue(): number
+  /** Once the queue is as this turn leaves it: groups that gave a request go behind the others. */
+  moveOn(): void
   /** Writes down what was taken. @returns when the first lane that time will open does; null where none is closed so. */
   charge(): number | null
   /** Where the next turn begins to look, where this one has looked at a part of the lanes; null: at all of them. */
@@ -32,7 +36,6 @@ const LANES_A_TURN = 64
 export function openLanes(turn: Turn): Lanes {
   const { sql, input } = turn
   const paused = new Set(sql.pausedTargets.all() as string[])
-  const mayBeGrouped = sql.isGrouped.get() === 1
   const permits = permitsOf(turn)
   const served = new Map(input.claim.targets.map((target) => [target.name, target]))
   const lanes = new Map<string, Lane>()
@@ -40,11 +43,12 @@ export function openLanes(turn: Turn): Lanes {
     const { name } = target
     const known = lanes.get(name)
     if (known !== undefined) return known
-    const standing = input.claim.standingOf?.(name) ?? null
-    const lane = openLane(target, mayBeGrouped, { isPaused: paused.has(name), standing, permits: permits(target) })
+    const standing = input.claim.standingOf(name)
+    const lane = openLane(target, { isPaused: paused.has(name), standing, permits: permits(target) })
     lanes.set(name, lane)
     return lane
   }
+  const rotations = () => [...lanes.values()].flatMap(({ rotation }) => rotation ?? [])
   let looked: LookedAt | null = null
 
   return {
@@ -54,9 +58,17 @@ export function openLanes(turn: Turn): Lanes {
     },
     nextHead: (wanted) => {
       looked ??= lookAround(turn, served, laneOf, Math.min(wanted, LANES_A_TURN))
-      return nextHead(turn, looked.lanes, wanted)
+      return nextHead(turn, looked, wanted)
     },
-    dequeue: () => [...lanes.values()].reduce((gone, lane) => gone + deleteTaken(sql, lane.rotation), 0),
+    begin: ({ target, request_id: id }) => {
+      const lane = lanes.get(target) as Lane
+      take(lane, id)
+      endTurnOf(lane)
+    },
+    dequeue: () => rotations().reduce((gone, rotation) => gone + deleteTaken(sql, rotation), 0),
+    moveOn: () => {
+      for (const rotation of rotations()) moveOn(sql, rotation)
+    },
     charge: () => charge(lanes.values()),
     lookedThrough: () => looked?.through ?? null,
   }
@@ -66,6 +78,8 @@ interface LookedAt {
   readonly lanes: readonly Lane[]
   /** The last of them, where there are others; null: these are all. */
   readonly through: string | null
+  /** Asked once what this turn's answers and verdicts have queued is there. */
+  readonly mayBeGrouped: boolean
 }
 
 /**
@@ -78,7 +92,8 @@ function lookAround(
   laneOf: (target: ClaimTarget) => Lane,
   needed: number,
 ): LookedAt {
-  if (served.size <= LANES_A_TURN) return { lanes: [...served.values()].map(laneOf), through: null }
+  const mayBeGrouped = sql.isGrouped.get() === 1
+  if (served.size <= LANES_A_TURN) return { lanes: [...served.values()].map(laneOf), through: null, mayBeGrouped }
   const from = input.claim.lookFrom ?? ''
   const lanes: Lane[] = []
   let open = 0
@@ -87,9 +102,9 @@ function lookAround(
     if (target === undefined) continue
     const lane = laneOf(target)
     lanes.push(lane)
-    if (isOpen(lane) && ++open >= needed) return { lanes, through: name }
+    if (isOpen(lane) && ++open >= needed) return { lanes, through: name, mayBeGrouped }
   }
-  return { lanes, through: null }
+  return { lanes, through: null, mayBeGrouped }
 }
 
 /** All that have something ready, each once: those behind `from`, then those before. */
@@ -99,12 +114,12 @@ function* readyTargets(sql: Statements, from: string): Iterable<string> {
   for (let name = next(''); name !== undefined && name <= from; name = next(name)) yield name
 }
 
-function nextHead(turn: Turn, lanes: readonly Lane[], wanted: number): Head | null {
+function nextHead(turn: Turn, { lanes, mayBeGrouped }: LookedAt, wanted: number): Head | null {
   // One lane is read ahead as far as it can be needed; many are probed a few heads at a time.
   const ahead = Math.max(1, Math.ceil(wanted / lanes.length))
   let best: Lane | null = null
   for (const lane of lanes) {
-    if (!isOpen(lane) || !hasHead(turn, lane, ahead)) continue
+    if (!isOpen(lane) || !hasHead(turn, lane, ahead, mayBeGrouped)) continue
     if (best === null || goesFirst(lane, best)) best = lane
   }
   return best === null ? null : takeHead(best)

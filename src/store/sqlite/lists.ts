@@ -1,8 +1,9 @@
 // Lists of requests: each filter by the index that serves it, in the order of ids.
+import { isQueued } from '../../core/task-state.ts'
 import type { RequestFilter, RequestView } from '../views.ts'
 import type { Connection } from './connection.ts'
 import { type OverviewRow, toView } from './queries.ts'
-import { BLOCKED_IDS, IDS_OF_KEY, READY_BEHIND, SCHEDULED_BEHIND } from './sql/ordering.ts'
+import { IDS_OF_KEY, READY_BEHIND, SCHEDULED_BEHIND, STUCK_IDS } from './sql/ordering.ts'
 import { NEEDS_ATTENTION, OVERVIEW_COLUMNS } from './sql/views.ts'
 import type { Statements } from './statements.ts'
 
@@ -33,15 +34,15 @@ function queuedSource(queue: string, behind: string): string {
 }
 
 export function listRequests(db: Connection, sql: Statements, filter: RequestFilter): RequestView[] {
-  if (filter.orderingKey !== undefined || filter.blocked === true) return listInLine(db, sql, filter)
-  const queued = filter.state === 'ready' || filter.state === 'scheduled'
+  if (filter.orderingKey !== undefined || filter.stuck === true) return listInLine(db, sql, filter)
+  const queued = isQueued(filter.state) ? filter.state : null
   // Only what was called or decided has a reason.
-  const isStored = !queued && (filter.state !== undefined || filter.reason !== undefined)
+  const isStored = queued === null && (filter.state !== undefined || filter.reason !== undefined)
   const others = isStored ? 'other' : filter.group === undefined ? 'all' : 'ofGroup'
-  const source = SOURCES[queued ? (filter.state as 'ready' | 'scheduled') : others]
+  const source = SOURCES[queued ?? others]
   const id = SOURCE_IDS[others]
   const where = [`${id} > :after`]
-  if (!queued && filter.state !== undefined) where.push('task_state.state = :state')
+  if (queued === null && filter.state !== undefined) where.push('task_state.state = :state')
   if (ATTENTION.includes(filter.state ?? '')) where.push(NEEDS_ATTENTION)
   if (filter.reason !== undefined) where.push("task_state.reason = :reason AND task_state.state <> 'invoking'")
   if (filter.target !== undefined) where.push('COALESCE(task_state.target, requests.target) = :target')
@@ -63,14 +64,14 @@ export function listRequests(db: Connection, sql: Statements, filter: RequestFil
 
 /** From those that share a key, or stand behind one in doubt; both are found by the tables of ordering keys. */
 function listInLine(db: Connection, sql: Statements, filter: RequestFilter): RequestView[] {
-  const { orderingKey, blocked, limit, afterId: after = 0, ...by } = filter
-  const ids = orderingKey === undefined ? BLOCKED_IDS : IDS_OF_KEY
+  const { orderingKey, stuck, limit, afterId: after = 0, ...by } = filter
+  const ids = orderingKey === undefined ? STUCK_IDS : IDS_OF_KEY
   const where = [
     'request_id > :after',
     ...(['state', 'target', 'reason'] as const).filter((name) => by[name]).map((name) => `${name} = :${name}`),
     ...(by.group === undefined ? [] : ['group_key = :group']),
   ]
-  if (orderingKey !== undefined && blocked === true) where.push(`request_id IN (${BLOCKED_IDS})`)
+  if (orderingKey !== undefined && stuck === true) where.push(`request_id IN (${STUCK_IDS})`)
   const text = `SELECT * FROM (SELECT ${OVERVIEW_COLUMNS} FROM (${ids}) AS ids JOIN requests ON requests.request_id = ids.request_id
       LEFT JOIN task_state ON task_state.request_id = ids.request_id)
     WHERE ${where.join(' AND ')} ORDER BY request_id LIMIT +:limit`

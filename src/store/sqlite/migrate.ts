@@ -11,6 +11,7 @@ import { BREAKERS } from './migrations/0006-breakers.ts'
 import { SCHEDULING } from './migrations/0007-scheduling.ts'
 import { ORDERING_KEYS } from './migrations/0008-ordering-keys.ts'
 import { GROUPS } from './migrations/0009-groups.ts'
+import { OVERVIEW_VIEW } from './sql/views.ts'
 
 /** Index + 1 is the schema version that a migration leads to. */
 const MIGRATIONS: readonly string[] = [
@@ -69,12 +70,16 @@ export function refuseOther(version: number, path: string): void {
 export function migrate(connection: Connection, path: string, now: number): number {
   const found = readSchemaVersion(connection)
   refuseNewer(found, path)
+  if (found === SCHEMA_VERSION) return found
+  // A migration knows nothing of the view, which shows the tables as the last of them leaves them.
+  connection.exec(OVERVIEW_VIEW.drop)
   for (let version = found; version < SCHEMA_VERSION; version++) connection.exec(MIGRATIONS[version] ?? '')
+  connection.exec(OVERVIEW_VIEW.create)
   if (found === 0) {
     connection
       .prepare('INSERT INTO store (id, schema_version, namespace, incarnation, high_water_at) VALUES (1, ?, ?, ?, ?)')
       .run(SCHEMA_VERSION, randomBytes(16).toString('hex'), randomUUID(), now)
-  } else if (found < SCHEMA_VERSION) {
+  } else {
     connection.prepare('UPDATE store SET schema_version = ? WHERE id = 1').run(SCHEMA_VERSION)
   }
   return found

@@ -1,10 +1,16 @@
 // Since when the longest waiting request of each priority has been due: read off the heads of the index, skipping from one priority
 // to the next, so that a million that wait behind them cost nothing.
-import type { PriorityWait } from '../views.ts'
+import type { GroupsStatus, PriorityWait } from '../views.ts'
 import type { Statements } from './statements.ts'
 
-export function oldestWaits(sql: Statements): ReadonlyMap<string, readonly PriorityWait[]> {
-  const waits = new Map<string, readonly PriorityWait[]>()
+export interface OldestWaits {
+  readonly ofPriorities: readonly PriorityWait[]
+  /** Whose is the oldest of all. */
+  readonly ofGroups: GroupsStatus['oldest']
+}
+
+export function oldestWaits(sql: Statements): ReadonlyMap<string, OldestWaits> {
+  const waits = new Map<string, OldestWaits>()
   let target = sql.nextLane.get('') as string | undefined
   for (; target !== undefined; target = sql.nextLane.get(target) as string | undefined) {
     waits.set(target, waitsOf(sql, target))
@@ -12,35 +18,56 @@ export function oldestWaits(sql: Statements): ReadonlyMap<string, readonly Prior
   return waits
 }
 
-export function oldestOf(waits: ReadonlyMap<string, readonly PriorityWait[]>): number | null {
+export function oldestOf(waits: ReadonlyMap<string, OldestWaits>): number | null {
   let oldest: number | null = null
-  for (const { since } of [...waits.values()].flat()) if (oldest === null || since < oldest) oldest = since
+  for (const { ofGroups } of waits.values())
+    if (ofGroups !== null && (oldest === null || ofGroups.since < oldest)) oldest = ofGroups.since
   return oldest
+}
+
+interface PlainHead {
+  readonly rank: number
+  readonly due_at: number
+}
+
+interface GroupedHead extends PlainHead {
+  readonly group_key: string
 }
 
 /**
  * While aging is being turned on or off, a priority may have a head in both rankings. While one step takes the place of another, two
  * priorities can be worth the same, and the one that waits longer is told alone.
  */
-function waitsOf(sql: Statements, target: string): readonly PriorityWait[] {
+function waitsOf(sql: Statements, target: string): OldestWaits {
   const oldest = new Map<number, number>()
-  const note = (priority: number, since: number) => {
+  let ofGroups: GroupsStatus['oldest'] = null
+  const note = (priority: number, since: number, group: string | null) => {
     oldest.set(priority, Math.min(oldest.get(priority) ?? Number.POSITIVE_INFINITY, since))
+    // Of those that were enqueued together, one with a name says more.
+    if (ofGroups === null || since < ofGroups.since || (since === ofGroups.since && ofGroups.group === null))
+      ofGroups = { group, since }
   }
-  const groupAfter = (group: string) => sql.nextGroup.get(target, group) as string | undefined
-  for (let group: string | undefined = ''; group !== undefined; group = groupAfter(group)) {
-    for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-      const head = sql.nextPlainHead.get(target, group, after) as { rank: number; due_at: number } | undefined
-      if (head === undefined) break
-      note(-head.rank, head.due_at)
-      after = head.rank
-    }
+  // With groups each of them has a head of each priority: there can be as many as requests, which are counted anyway.
+  for (const head of sql.groupedHeads.all({ target }) as GroupedHead[]) note(-head.rank, head.due_at, head.group_key)
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const head = sql.nextPlainHead.get(target, '', after) as PlainHead | undefined
+    if (head === undefined) break
+    note(-head.rank, head.due_at, null)
+    after = head.rank
   }
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
-    const head = sql.nextAgedHead.get(target, after) as { worth: number; due_at: number; priority: number } | undefined
+    const head = sql.nextAgedHead.get(target, after) as AgedHead | undefined
     if (head === undefined) break
-    note(head.priority, head.due_at)
+    note(head.priority, head.due_at, head.group_key)
     after = head.worth
   }
-  return [...oldest].sort(([a], [b]) => b - a).map(([priority, since]) => ({ priority, since }))
+  const ofPriorities = [...oldest].sort(([a], [b]) => b - a).map(([priority, since]) => ({ priority, since }))
+  return { ofPriorities, ofGroups }
+}
+
+interface AgedHead {
+  worth: number
+  due_at: number
+  priority: number
+  group_key: string | null
 }

@@ -1,8 +1,10 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
 import type { Evidence } from '../../core/outcome.ts'
-import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
+import { NO_POLICY, type PolicyOf, type TargetPolicy } from '../../core/policy.ts'
 import { isKnownToHaveHappened } from '../../core/resolutions.ts'
+import { settleOn } from '../../core/settlement.ts'
+import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
 import {
   canceled,
   type EventDraft,
@@ -10,11 +12,9 @@ import {
   isExpired,
   type Orphan,
   RELEASED,
-  settleOn,
   type Transition,
   transition,
-} from '../../core/settlement.ts'
-import { isInDoubt, isSettled, type TaskState } from '../../core/task-state.ts'
+} from '../../core/transition.ts'
 import { quietMs } from '../../core/windows.ts'
 import type {
   NewDeadline,
@@ -25,9 +25,10 @@ import type {
   Saying,
   SeenRequest,
 } from '../views.ts'
+import { noteEvent } from './events.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
-import { applyTransition, currentTaskState, noteEvent } from './transitions.ts'
+import { applyTransition, currentTaskState } from './transitions.ts'
 
 type Answer = Transition | Returning | 'unchanged' | { readonly refused: string }
 
@@ -47,13 +48,14 @@ export function sayToEach(
   seen: readonly SeenRequest[],
   saying: Saying,
   word: Omit<OperatorWord, 'ifVersion'>,
-  options: { dryRun: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { dryRun: boolean; policyOf: PolicyOf },
 ): OperatorResult[] {
   const { dryRun, policyOf } = options
   return seen.map(({ requestId, version }) => {
     const said = { ...word, ifVersion: version, dryRun }
     if (saying.word === 'retry') return retry(sql, requestId, said, { ...saying, policyOf })
     if (saying.word === 'reprioritize') return reprioritize(sql, requestId, saying.priority, said)
+    if (saying.word === 'cancel') return cancel(sql, requestId, said)
     return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
   })
 }
@@ -62,7 +64,7 @@ export function retry(
   sql: Statements,
   requestId: number,
   word: Said,
-  { policyOf, ...given }: NewDeadline & { policyOf: (target: string) => TargetPolicy | undefined },
+  { policyOf, ...given }: NewDeadline & { policyOf: PolicyOf },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (row.state !== 'dead')
@@ -88,7 +90,7 @@ function deadlineOf(
 ): { readonly refused: string } | { readonly expiresAt: number | null } {
   const isNew = given.expiresAt !== undefined
   const expiresAt = isNew ? (given.expiresAt ?? null) : row.expiresAt
-  if (expiresAt === null || !isExpired({ expiresAt }, now)) return { expiresAt }
+  if (expiresAt === null || !isExpired(expiresAt, now)) return { expiresAt }
   const over = `its deadline is over (${new Date(expiresAt).toISOString()})`
   return { refused: isNew ? over : `${over}: give it a new one with --expires-at TIME, or --expires-at never` }
 }
@@ -111,7 +113,7 @@ export function resolve(
   requestId: number,
   resolution: Resolution,
   word: Said,
-  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { force: boolean; policyOf: PolicyOf },
 ): OperatorResult {
   return change(sql, requestId, word, (row, view) => {
     if (isAlready(row, resolution)) return 'unchanged'
@@ -151,7 +153,7 @@ function resolveDoubt(
   row: TaskState,
   resolution: Resolution,
   word: OperatorWord,
-  options: { force: boolean; policyOf: (target: string) => TargetPolicy | undefined },
+  options: { force: boolean; policyOf: PolicyOf },
 ): Answer {
   const policy = options.policyOf(row.target) ?? NO_POLICY
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
@@ -163,7 +165,8 @@ function resolveDoubt(
     return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
   }
   if (resolution.kind === 'abandon') {
-    const patch = { ...RELEASED, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
+    // A task that is known is no longer its own: whoever deals with it at the API finds it among the orphans.
+    const patch = { ...RELEASED, taskId: null, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
     return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
   }
   return resolveToQueue(row, resolution, word, { policy, force: options.force, event })
@@ -194,8 +197,8 @@ function resolveToQueue(
     return { refused: `its last call may still land until ${new Date(until).toISOString()}; wait, or use --force` }
   }
   if (row.cancelRequested && !accepting) return { ...canceled(row.evidence, 'resolved_not_executed'), event }
-  if (!accepting && isExpired(row, word.now))
-    return { ...expired(row, row.evidence, policy.ordering.onDead), orphan, event }
+  if (!accepting && isExpired(row.expiresAt, word.now))
+    return { ...expired(row, row.evidence, policy.onDead === 'block'), orphan, event }
   const deadline = accepting ? deadlineOf(row, resolution, word.now) : { expiresAt: row.expiresAt }
   if ('refused' in deadline) return deadline
   // Under its own key the same bytes go out again, so that a wrong word makes no duplicate where the API remembers the key.
@@ -213,7 +216,7 @@ function resolveToQueue(
 /** Nobody answered; a person said so. */
 const BY_WORD: Evidence = { phase: 'unanswered', rule: 'resolve' }
 
-export function cancel(sql: Statements, requestId: number, word: OperatorWord): OperatorResult {
+export function cancel(sql: Statements, requestId: number, word: Said): OperatorResult {
   return change(sql, requestId, word, (row) => {
     if (row.state === 'canceled') return 'unchanged'
     if (isInDoubt(row.state)) return requestCancel(row, word)

@@ -2,7 +2,7 @@
 // it alone is in the queue, is called, or is in doubt with a call to follow; the others stand in line and cost claims nothing.
 // Whoever has the turn keeps it through backoff, doubt and a person's list; when it leaves, the next has it, in the same
 // transaction. Nothing else may put a request with a key into `ready` or `waiting`.
-import { enterQueue, leaveQueue } from './queue.ts'
+import { enterQueue, leaveQueue, leaveRotation } from './queue.ts'
 import type { EnqueueStatements, Statements } from './statements.ts'
 
 export interface Ordered {
@@ -69,7 +69,9 @@ interface PlaceInQueue {
 /** @returns when it was due; null where it is not in the queue: called, in doubt, or dead. */
 function unqueueHead(sql: Statements, target: string, requestId: number): number | null {
   const { priority, due_at: dueAt, group_key: group } = sql.placeInQueue.get(requestId) as PlaceInQueue
-  return leaveQueue(sql, { requestId, target, group, priority }, dueAt) ? dueAt : null
+  if (!leaveQueue(sql, { requestId, target, group, priority }, dueAt)) return null
+  leaveRotation(sql, { target, group })
+  return dueAt
 }
 
 /** It blocks nobody any more: the next in line, if it had the turn, has it now. */

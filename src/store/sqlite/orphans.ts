@@ -1,19 +1,15 @@
 // A person's word on an orphan: it is the request's task after all, or it has been dealt with. Ids of orphans are never used
 // again, so that the DELETE by id is the fence. Runs inside a transaction.
-import { NO_POLICY, type TargetPolicy } from '../../core/policy.ts'
-import { type SettleContext, settleOn, type Transition } from '../../core/settlement.ts'
+import { NO_POLICY, type PolicyOf } from '../../core/policy.ts'
+import { type SettleContext, settleOn } from '../../core/settlement.ts'
 import { isSettled, type TaskState } from '../../core/task-state.ts'
+import type { Transition } from '../../core/transition.ts'
 import type { ListedOrphan, OperatorWord, OrphanResult, RequestView } from '../views.ts'
 import { type OrphanRow, requestView, toOrphan } from './queries.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, currentTaskState } from './transitions.ts'
 
-export function adoptOrphan(
-  sql: Statements,
-  orphanId: number,
-  word: OperatorWord,
-  policyOf: (target: string) => TargetPolicy | undefined,
-): OrphanResult {
+export function adoptOrphan(sql: Statements, orphanId: number, word: OperatorWord, policyOf: PolicyOf): OrphanResult {
   return change(sql, orphanId, word, (orphan) => {
     const row = orphan.request === null ? null : currentTaskState(sql, orphan.requestId, word.now)
     if (row === null) return 'its request was purged, so nobody knows what it was settled on; dismiss it'

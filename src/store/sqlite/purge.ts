@@ -3,6 +3,7 @@
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EndedState } from '../../core/task-state.ts'
 import type { KeptReason, PurgeBatch, PurgeScope, PurgeWord } from '../upkeep.ts'
+import { noteTargetEvent } from './events.ts'
 import { leaveLine } from './ordering.ts'
 import { leaveQueue } from './queue.ts'
 import { logicalHashOf, type StoredHash } from './rows.ts'
@@ -128,7 +129,7 @@ function noteBatch(sql: Statements, purged: readonly PurgedRow[], word: PurgeWor
     })
   const range = { firstId: purged[0]?.requestId, lastId: purged.at(-1)?.requestId }
   const detail = { purged: purged.length, ...range, ...(abandoned.length > 0 && { abandoned }) }
-  sql.insertEvent.run(null, null, word.now, 'purged', null, null, null, word.actor, null, JSON.stringify(detail))
+  noteTargetEvent(sql, null, { kind: 'purged', reason: null, detail }, word)
 }
 
 function batchOf(slice: Slice, seen: readonly SliceRow[], purged: readonly EndedState[], afterId: number): PurgeBatch {

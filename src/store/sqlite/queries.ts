@@ -2,12 +2,12 @@
 import type { Evidence } from '../../core/outcome.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
 import { fittingResolutions, type ResolutionKind } from '../../core/resolutions.ts'
-import type { RequestState } from '../../core/task-state.ts'
+import type { QueuedState, RequestState } from '../../core/task-state.ts'
 import type { OwnFacts } from '../origin.ts'
 import { timeLineOf } from '../time-line.ts'
 import type {
-  BlockedBy,
   EventView,
+  HeadOfKey,
   OrphanView,
   PlaceInLine,
   RequestView,
@@ -43,7 +43,7 @@ export interface OverviewRow {
   evidence: string | null
   ordering_key: string | null
   group_key: string | null
-  blocked_by: number | null
+  behind: number | null
 }
 
 /** What a turn asks of the queue before it begins. */
@@ -116,11 +116,11 @@ export function toView(sql: Statements, row: OverviewRow): RequestView {
     resolutions: resolutionsOf(row, reason),
     orderingKey: row.ordering_key,
     group: row.group_key,
-    blockedBy: row.blocked_by === null ? null : blockedBy(sql, row.blocked_by),
+    behind: row.behind === null ? null : headOfKey(sql, row.behind),
   }
 }
 
-function blockedBy(sql: Statements, headId: number): BlockedBy {
+function headOfKey(sql: Statements, headId: number): HeadOfKey {
   const { state, reason } = sql.overview.get({ id: headId }) as OverviewRow
   return { requestId: headId, state, reason: state === 'invoking' ? null : reason }
 }
@@ -230,12 +230,12 @@ export function toOrphan(row: OrphanRow): OrphanView {
   }
 }
 
-export type QueuedRow = SeenRequest & { readonly state: 'ready' | 'scheduled' }
+export type QueuedRow = SeenRequest & { readonly state: QueuedState }
 
-function placeInLine(sql: Statements, { requestId, target, orderingKey, blockedBy }: RequestView): PlaceInLine | null {
+function placeInLine(sql: Statements, { requestId, target, orderingKey, behind }: RequestView): PlaceInLine | null {
   if (orderingKey === null) return null
   const waiting = sql.countFollowers.get(target, orderingKey) as number
-  const before = blockedBy === null ? 0 : 1 + (sql.countBefore.get(target, orderingKey, requestId) as number)
-  const isInLine = blockedBy !== null || sql.headOf.get(target, orderingKey) === requestId
+  const before = behind === null ? 0 : 1 + (sql.countBefore.get(target, orderingKey, requestId) as number)
+  const isInLine = behind !== null || sql.headOf.get(target, orderingKey) === requestId
   return isInLine ? { place: before + 1, waiting } : null
 }

@@ -2,6 +2,7 @@
 // process. Rows that were ranked by an earlier word are moved a slice a turn; until then they stand where that had put them.
 import { orderOf } from '../../core/ranking.ts'
 import type { RankingChange, RankingWord } from '../store.ts'
+import { noteTargetEvent, type Word } from './events.ts'
 import type { Statements } from './statements.ts'
 
 interface Ranking {
@@ -59,12 +60,7 @@ export function isRankedSo(sql: Statements, words: readonly RankingWord[]): bool
 }
 
 /** The newest word holds. @returns what it changed. */
-export function setRankings(
-  sql: Statements,
-  words: readonly RankingWord[],
-  now: number,
-  actor: string,
-): RankingChange[] {
+export function setRankings(sql: Statements, words: readonly RankingWord[], word: Word): RankingChange[] {
   const known = readRankings(sql)
   return words.flatMap(({ target, agingMs }) => {
     const ranking = known.get(target)
@@ -72,8 +68,7 @@ export function setRankings(
     if (formerMs === agingMs) return []
     const formers = new Set([...(ranking?.formers ?? []), ...(formerMs === null ? [] : [formerMs])])
     save(sql, { target, agingMs, formers: [...formers], moved: BEFORE_ALL })
-    const detail = JSON.stringify({ agingMs, formerMs })
-    sql.insertEvent.run(null, target, now, 'target_reranked', null, null, null, actor, null, detail)
+    noteTargetEvent(sql, target, { kind: 'target_reranked', reason: null, detail: { agingMs, formerMs } }, word)
     return [{ target, agingMs, formerMs }]
   })
 }

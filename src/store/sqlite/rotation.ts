@@ -16,7 +16,8 @@ export interface Rotation {
   /** The first of them gives the next head; then those that gave one already. */
   upcoming: GroupQueue[]
   again: GroupQueue[]
-  /** Those that gave something, the last to give at the end. */
+  /** Those that something was taken from, and of them those that have had their turn, the last at the end. */
+  readonly taken: Set<GroupQueue>
   readonly givers: Set<GroupQueue>
   /** The place of the last group that was read; null: all were. */
   readThrough: number | null
@@ -42,6 +43,7 @@ export function openRotation(target: string, mayBeGrouped: boolean): Rotation {
     isGrouped: mayBeGrouped,
     upcoming: mayBeGrouped ? [] : [openQueue('')],
     again: [],
+    taken: new Set(),
     givers: new Set(),
     readThrough: mayBeGrouped ? 0 : null,
   }
@@ -69,32 +71,43 @@ export function peekNext(sql: Statements, rotation: Rotation, wanted: number): H
   }
 }
 
-/** Of one that has a next: takes it off. */
+/** Of one that has a next: takes it off. Its group keeps the turn until `endTurn`: what dies uncalled is none. */
 export function takeNext(rotation: Rotation): Head {
-  const queue = rotation.upcoming.shift() as GroupQueue
+  const queue = rotation.upcoming[0] as GroupQueue
   const head = queue.heads.shift() as Head
   queue.through = head
   queue.highestId = Math.max(queue.highestId, head.request_id)
-  rotation.givers.delete(queue)
-  rotation.givers.add(queue)
-  if (!isEmpty(queue)) rotation.again.push(queue)
+  rotation.taken.add(queue)
   return head
 }
 
+/** What was taken last is called. */
+export function endTurn({ upcoming, again, givers }: Rotation): void {
+  const queue = upcoming.shift() as GroupQueue
+  givers.delete(queue)
+  givers.add(queue)
+  again.push(queue)
+}
+
 export function isExhausted({ upcoming, again, readThrough }: Rotation): boolean {
-  return readThrough === null && again.length === 0 && upcoming.every(isEmpty)
+  return readThrough === null && upcoming.every(isEmpty) && again.every(isEmpty)
 }
 
 /** Heads leave in the order of the index, so what was taken of a group is all that stands before the last of them. */
-export function deleteTaken(sql: Statements, { target, isGrouped, givers }: Rotation): number {
+export function deleteTaken(sql: Statements, { target, taken }: Rotation): number {
   let gone = 0
-  for (const { group, through, highestId } of givers) {
+  for (const { group, through, highestId } of taken) {
     const { rank, due_at: dueAt, request_id: id } = through as Head
     gone += sql.deleteReadyThrough.run(target, group, rank, dueAt, id, highestId).changes
-    if (!isGrouped) continue
-    if (sql.leaveRotation.run({ target, group }).changes === 0) sql.goBehindOthers.run({ target, group })
   }
   return gone
+}
+
+/** After the delete, and whatever came in its place: who gave a request goes behind the others, and who has none left goes. */
+export function moveOn(sql: Statements, { target, isGrouped, taken, givers }: Rotation): void {
+  if (!isGrouped) return
+  for (const { group } of givers) sql.goBehindOthers.run({ target, group })
+  for (const { group } of taken) sql.leaveRotation.run({ target, group })
 }
 
 function readGroups(sql: Statements, rotation: Rotation, wanted: number): void {

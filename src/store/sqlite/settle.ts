@@ -1,16 +1,10 @@
 // Writes what one answer proved. The plain happy path is two statements; whatever else is true of the row goes the long way.
-import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY } from '../../core/policy.ts'
-import {
-  type AttemptResult,
-  decideSettlement,
-  RELEASED,
-  taskOfPurged,
-  tracked,
-  transition,
-} from '../../core/settlement.ts'
+import { type AttemptResult, decideSettlement, taskOfPurged, tracked } from '../../core/settlement.ts'
+import { RELEASED, transition } from '../../core/transition.ts'
 import type { SettledRow } from '../turn.ts'
+import { pauseTarget } from './pauses.ts'
 import { noteToldWait, returnPermits } from './told-waits.ts'
 import { applyTransition, deleteRequest, noteOrphan, readTaskState } from './transitions.ts'
 import type { Turn } from './turn-context.ts'
@@ -40,10 +34,12 @@ function settleOne(turn: Turn, result: AttemptResult): SettledRow {
     return settledRow(result, row.state, decision.why, false)
   }
   const next = applyTransition(sql, row, decision, word)
-  invariant(next !== null, `request ${row.requestId} changed inside a transaction`)
+  const { pauseTarget: why } = decision
+  if (why !== null && pauseTarget(sql, row.target, why, word))
+    turn.stops.push({ target: row.target, kind: 'paused', why, until: null })
   // Told once: an answer that comes again would close a target that has been opened since.
   noteToldWait(turn, result, policy)
-  if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, policy)
+  if (result.outcome.evidence.phase === 'not_sent') returnPermits(turn, row, result, policy)
   return settledRow(result, next.state, next.reason, true)
 }
 
@@ -95,7 +91,7 @@ function settlePlainly(turn: Turn, result: AttemptResult): boolean {
 }
 
 /** A success needs no proof of what it said but its status. */
-function brief(evidence: Evidence): Evidence {
+export function brief(evidence: Evidence): Evidence {
   return evidence.status === undefined ? { phase: evidence.phase } : { phase: evidence.phase, status: evidence.status }
 }
 
@@ -113,7 +109,7 @@ function holdUnsettled(turn: Turn, result: AttemptResult, error: unknown): Settl
   return settledRow(result, 'held', 'settlement_failed', true)
 }
 
-function plainlySubmitted({ requestId, attempt, target, outcome }: AttemptResult): SettledRow {
+export function plainlySubmitted({ requestId, attempt, target, outcome }: AttemptResult): SettledRow {
   return {
     requestId,
     attempt,

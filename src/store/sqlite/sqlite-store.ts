@@ -7,10 +7,12 @@ import type { TurnInput, TurnResult } from '../turn.ts'
 import { copyStore, ownFiles } from './backup.ts'
 import { createCallGate } from './call-gate.ts'
 import { hasRecord, RECORD_SUFFIX } from './call-record.ts'
-import { earliest, nextCheckAt, nextDueAt, toInvestigation } from './checks.ts'
+import { toInvestigation } from './checks.ts'
 import { type Connection, connect, toStoreError } from './connection.ts'
+import { earliest, nextCheckAt, nextDueAt } from './due.ts'
 import { enqueueAll, isRefusalRollback } from './enqueue.ts'
 import { enqueueIn } from './enqueue-in.ts'
+import { noteTargetEvent } from './events.ts'
 import { doubtSlice } from './forgotten.ts'
 import { createGroupCommit, GROUP_ROWS, type Part } from './group-commit.ts'
 import { listRequests } from './lists.ts'
@@ -18,6 +20,7 @@ import { boundLog, LOG_BOUND_BYTES } from './log-bound.ts'
 import { migrate, readSchemaVersion, refuseNewer, refuseOlder, refuseOther, SCHEMA_VERSION } from './migrate.ts'
 import { cancel, reprioritize, resolve, retry, sayToEach } from './operator.ts'
 import { adoptOrphan, dismissOrphan, listOrphans } from './orphans.ts'
+import { pauseTarget, resumeTarget } from './pauses.ts'
 import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, type QueuedRow, readFacts, requestDetail, requestViews, toEvent } from './queries.ts'
 import { isRankedSo, setRankings } from './rankings.ts'
@@ -26,7 +29,6 @@ import { refuseSetAside } from './set-aside.ts'
 import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
 import { storeStatus } from './store-status.ts'
-import { pauseTarget } from './transitions.ts'
 import { runTurn } from './turn.ts'
 import { ownerOf } from './turn-context.ts'
 
@@ -129,6 +131,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
   const tidy = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> => write(commit, { work, rows })
   const change = <T>(commit: Commit, work: () => T, rows = 1): Promise<T> =>
     write(commit, { work, rows, makesWork: true })
+  /** @returns whether another connection has committed since it was last asked. */
+  const commitWatch = () => {
+    let seenVersion = sql.dataVersion.get() as number
+    return () => {
+      const version = sql.dataVersion.get() as number
+      const isNew = version !== seenVersion
+      seenVersion = version
+      return isNew
+    }
+  }
   const turn = async (input: TurnInput): Promise<TurnResult> => {
     checkOpen()
     let hasCommitted = false
@@ -169,10 +181,10 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       order.dryRun
         ? read(() => doubtSlice(sql, afterId, order))
         : tidy('restore', () => doubtSlice(sql, afterId, order), GROUP_ROWS),
-    declareOwn: async (kind, { now, actor }, detail) => {
+    declareOwn: async (kind, word, detail) => {
       await change('restore', () => {
-        gate.declareOwn(kind, now)
-        sql.insertEvent.run(null, null, now, kind, null, null, null, actor, null, JSON.stringify(detail))
+        gate.declareOwn(kind, word.now)
+        noteTargetEvent(sql, null, { kind, reason: null, detail }, word)
       })
       gate.restart()
     },
@@ -197,26 +209,18 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     watchChanges: (targets) => {
       checkOpen()
       const served = JSON.stringify(targets)
-      let seenVersion = sql.dataVersion.get() as number
+      const isCommitted = commitWatch()
       return (now) =>
         read(() => {
-          const version = sql.dataVersion.get() as number
-          if (version === seenVersion) return null
-          seenVersion = version
+          if (!isCommitted()) return null
           const due = earliest(nextDueAt(sql), nextCheckAt(sql, served), sql.nextPauseEnd.get(now))
           return { work: sql.hasWork.get({ targets: served, now }) === 1, nextDueAt: due }
         })
     },
     watchCommits: () => {
       checkOpen()
-      let seenVersion = sql.dataVersion.get() as number
-      return () =>
-        read(() => {
-          const version = sql.dataVersion.get() as number
-          const isNew = version !== seenVersion
-          seenVersion = version
-          return isNew
-        })
+      const isCommitted = commitWatch()
+      return () => read(isCommitted)
     },
     onCommit: (listener) => {
       commitListeners.add(listener)
@@ -242,7 +246,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     rank: async (words, now, actor) =>
       (await read(() => isRankedSo(sql, words)))
         ? []
-        : change('rank', () => setRankings(sql, words, now, actor), words.length),
+        : change('rank', () => setRankings(sql, words, { now, actor }), words.length),
     releaseChecks: (worker, now) =>
       change('release', () => {
         sql.releaseChecks.run(now, ownerOf(worker))
@@ -278,15 +282,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     adoptOrphan: (orphanId, word, policyOf) => change('orphan', () => adoptOrphan(sql, orphanId, word, policyOf)),
     dismissOrphan: (orphanId, word) => tidy('orphan', () => dismissOrphan(sql, orphanId, word)),
     cancel: (requestId, word) => change('cancel', () => cancel(sql, requestId, word)),
-    pause: (target, reason, actor, now) => change('pause', () => pauseTarget(sql, target, reason, { now, actor })),
-    resume: (target, actor, now) =>
-      change('resume', () => {
-        const waits = sql.cutTimedPauses.run({ now, target }).changes + sql.deleteBreaker.run(target).changes
-        const resumed = sql.resumeTarget.run(target).changes + waits > 0
-        if (resumed) sql.wakePaused.run({ now, target })
-        if (resumed) sql.insertEvent.run(null, target, now, 'target_resumed', null, null, null, actor, null, null)
-        return resumed
-      }),
+    pause: (target, reason, actor, now) => change('pause', () => void pauseTarget(sql, target, reason, { now, actor })),
+    resume: (target, actor, now) => change('resume', () => resumeTarget(sql, target, { now, actor })),
     purgeAfter: async (afterId, scope, word) => {
       const slice = await read(() => readSlice(sql, afterId, scope))
       const isIdle = word.dryRun || !slice.rows.some((row) => row.is_purgeable === 1)

@@ -1,8 +1,8 @@
 // The whole store in numbers. What grows with it is counted a slice of ids at a time.
 import type { RequestState } from '../../core/task-state.ts'
-import { type BlockedKey, type GroupsStatus, type StoreStatus, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
+import { type GroupsStatus, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import { readBreakers } from './breakers.ts'
-import { oldestOf, oldestWaits } from './oldest-ready.ts'
+import { type OldestWaits, oldestOf, oldestWaits } from './oldest-ready.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from './pauses.ts'
 import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
@@ -27,10 +27,10 @@ export function storeStatus(sql: Statements): StoreStatus {
   const counts = startCounting()
   countStored(sql, counts)
   countQueued(sql, counts)
-  noteGroups(sql, counts)
-  noteStops(sql, counts)
   const waits = oldestWaits(sql)
-  for (const [target, oldestReady] of waits) counts.of(target).oldestReady = oldestReady
+  for (const [target, { ofPriorities }] of waits) counts.of(target).oldestReady = ofPriorities
+  noteGroups(sql, counts, waits)
+  noteStops(sql, counts)
   return {
     states: counts.states,
     targets: counts.targets,
@@ -38,7 +38,7 @@ export function storeStatus(sql: Statements): StoreStatus {
     oldestReady: oldestOf(waits),
     oldestUnknown: (sql.oldestUnknown.get() as number | null) ?? null,
     orphans: sql.countOrphans.get() as number,
-    blockedKeys: longestBlocked(sql),
+    stuckKeys: longestStuck(sql),
   }
 }
 
@@ -78,14 +78,20 @@ function countQueued(sql: Statements, { add, of }: Counts): void {
     for (const { target, rows } of ready.all() as TargetRows[]) add(target, 'ready', rows)
   for (const scheduled of [sql.countWaiting, sql.countScheduledBehind])
     for (const { target, rows } of scheduled.all() as TargetRows[]) add(target, 'scheduled', rows)
-  for (const { target, rows } of sql.countBlocked.all() as TargetRows[]) of(target).blocked = rows
+  for (const { target, rows } of sql.countStuck.all() as TargetRows[]) of(target).stuck = rows
 }
 
-function noteGroups(sql: Statements, { of }: Counts): void {
-  for (const { target, rows } of sql.countGroups.all() as TargetRows[]) {
+function noteGroups(sql: Statements, { of }: Counts, waits: ReadonlyMap<string, OldestWaits>): void {
+  const grouped = sql.countGroups.all() as TargetRows[]
+  if (grouped.length === 0) return
+  // Whose groups those behind another are of stands in their requests alone, which would be read one by one.
+  const behind = new Set((sql.countReadyBehind.all() as TargetRows[]).map(({ target }) => target))
+  for (const { target, rows } of grouped) {
     of(target).groups = {
       ready: rows,
       longest: sql.longestGroups.all(target, SHOWN_GROUPS) as GroupsStatus['longest'],
+      headsOnly: behind.has(target),
+      oldest: waits.get(target)?.ofGroups ?? null,
     }
   }
 }
@@ -120,8 +126,8 @@ function countExpired(sql: Statements, { of }: Counts): number {
   return found.reduce((sum, { rows }) => sum + rows, 0)
 }
 
-function longestBlocked(sql: Statements): BlockedKey[] {
-  const rows = sql.longestBlocked.all(SHOWN_KEYS) as {
+function longestStuck(sql: Statements): StuckKey[] {
+  const rows = sql.longestStuck.all(SHOWN_KEYS) as {
     target: string
     ordering_key: string
     request_id: number

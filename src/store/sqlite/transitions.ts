@@ -1,28 +1,25 @@
 // Executes one transition whole: the row by compare-and-set, the queue, the ledger, the note. Runs inside a transaction.
 import { invariant } from '../../core/errors.ts'
 import { ledgerHashOf } from '../../core/logical-hash.ts'
+import type { Dedupe } from '../../core/policy.ts'
 import { fingerprintOf } from '../../core/prepared-call.ts'
-import type { EventDraft, Orphan, Transition } from '../../core/settlement.ts'
 import { isAllowed, type TaskState } from '../../core/task-state.ts'
+import type { EventDraft, Orphan, Transition } from '../../core/transition.ts'
 import type { Asked, CallOnRecord } from '../time-line.ts'
 import type { Claimable } from '../turn.ts'
+import { noteEvent, type Word } from './events.ts'
 import { leaveLine, leaveLineIfOrdered, orderedOf, rejoinLine } from './ordering.ts'
-import { enterQueue, leaveQueue } from './queue.ts'
+import { enterQueue, leaveQueue, leaveRotation, type Queued } from './queue.ts'
 import { fromTaskState, logicalHashOf, type StoredHash, type TaskStateRow, thaw, toTaskState } from './rows.ts'
 import type { Statements } from './statements.ts'
-
-export interface Word {
-  readonly now: number
-  readonly actor: string
-}
 
 export function readTaskState(sql: Statements, requestId: number): TaskState | null {
   const row = sql.taskState.get(requestId) as TaskStateRow | undefined
   return row === undefined ? null : toTaskState(row)
 }
 
-/** @returns the row as written, or null where it is not as it was read (somebody else was first). */
-export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState | null {
+/** @returns the row as written. It was read in this transaction, so nobody else can have been first. */
+export function applyTransition(sql: Statements, row: TaskState, transition: Transition, word: Word): TaskState {
   const { to } = transition
   invariant(
     to === row.state || isAllowed(row.state, to),
@@ -36,8 +33,9 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   const isOver = to === 'submitted' || (to === 'canceled' && next.taskId !== null)
   if (row.version === 0) sql.insertTaskState.run(fromTaskState(row))
   const seen = { seen_version: row.version, seen_state: row.state }
-  if (sql.saveIfVersion.run({ ...fromTaskState(next), ...seen }).changes === 0) return null
-  if (row.state === 'queued') unqueue(sql, row)
+  const { changes } = sql.saveIfVersion.run({ ...fromTaskState(next), ...seen })
+  invariant(changes === 1, `request ${row.requestId} changed inside a transaction`)
+  const queued = row.state === 'queued' ? unqueue(sql, row) : null
   // Of a request that was called meanwhile, the row's is of that call.
   if (transition.patch.priority !== undefined) sql.setPriority.run(next.priority, row.requestId)
   if (transition.unfreeze || isOver) sql.setFrozen.run(null, row.requestId)
@@ -48,10 +46,13 @@ export function applyTransition(sql: Statements, row: TaskState, transition: Tra
   if (isOver) deleteRequest(sql, row.requestId, word.now)
   else if (row.state !== to && (to === 'canceled' || (to === 'dead' && !transition.keepsPlace)))
     leaveLineIfOrdered(sql, row.requestId, word.now)
-  if (transition.pauseTarget !== null) pauseTarget(sql, row.target, transition.pauseTarget, word)
+  // Not before whoever has the turn next stands in its place.
+  if (queued !== null) leaveRotation(sql, queued)
   // What was put aside as another task is the request's own after all.
   if (next.taskId !== row.taskId) sql.deleteOrphanOf.run(row.requestId, next.taskId)
-  if (transition.orphan !== null) noteOrphan(sql, row, transition.orphan, word)
+  // Of a request that was given up its own task is one that it ended without.
+  if (transition.orphan !== null)
+    noteOrphan(sql, to === 'dead' ? { ...row, taskId: null } : row, transition.orphan, word)
   if (event !== null) noteEvent(sql, row, to, event, word)
   return next
 }
@@ -81,7 +82,7 @@ export interface RequestRow {
   priority: number
   due_at: number
   generation: number
-  dedupe: 'always' | 'live' | 'none'
+  dedupe: Dedupe
   created_at: number
   payload: string
   expires_at: number | null
@@ -149,13 +150,16 @@ function queue(sql: Statements, { requestId, expiresAt }: TaskState, dueAt: numb
   enterQueue(sql, requestId, dueAt, now)
 }
 
-function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): void {
+/** @returns where it stood. */
+function unqueue(sql: Statements, { requestId, target, expiresAt }: TaskState): Queued | null {
   const request = sql.request.get(requestId) as RequestRow | undefined
-  if (request === undefined) return
+  if (request === undefined) return null
   const { due_at: dueAt, priority, ordering_key: orderingKey, group_key: group } = request
-  leaveQueue(sql, { requestId, target, group, priority }, dueAt)
+  const queued = { requestId, target, group, priority }
+  leaveQueue(sql, queued, dueAt)
   if (orderingKey !== null) sql.standAside.run(target, orderingKey, requestId)
   if (expiresAt !== null) sql.deleteExpiry.run(expiresAt, requestId)
+  return queued
 }
 
 /** The counter belongs to the hash, not to the request: the next request for it starts above this one. */
@@ -164,11 +168,6 @@ function raiseGeneration(sql: Statements, row: TaskState): number {
   invariant(raised !== undefined, `request ${row.requestId} has no row in the ledger of hashes`)
   sql.setRequestGeneration.run(raised, row.requestId)
   return raised
-}
-
-export function pauseTarget(sql: Statements, target: string, reason: string | null, word: Word): void {
-  if (sql.pauseTarget.run(target, word.now, word.actor, reason).changes === 0) return
-  sql.insertEvent.run(null, target, word.now, 'target_paused', null, null, null, word.actor, reason, null)
 }
 
 export function noteOrphan(sql: Statements, row: TaskState, orphan: Orphan, word: Word): void {
@@ -208,26 +207,4 @@ export function askedSoFar({
   reason,
 }: Pick<TaskState, 'backoffStep' | 'updatedAt' | 'reason'>): Asked {
   return { round: backoffStep, lastAt: updatedAt, reason }
-}
-
-export function noteEvent(
-  sql: Statements,
-  row: TaskState,
-  to: TaskState['state'],
-  event: EventDraft,
-  word: Word,
-): void {
-  const detail = event.detail === undefined ? null : JSON.stringify(event.detail)
-  sql.insertEvent.run(
-    row.requestId,
-    row.target,
-    word.now,
-    event.kind,
-    row.state,
-    to,
-    row.attempt,
-    word.actor,
-    event.reason,
-    detail,
-  )
 }

@@ -1,9 +1,9 @@
 // What every step of one turn is handed.
 import type { Breaker } from '../../core/breaker.ts'
 import type { StopNews, TurnInput } from '../turn.ts'
+import type { Word } from './events.ts'
 import type { Rankings } from './rankings.ts'
 import type { Statements } from './statements.ts'
-import type { Word } from './transitions.ts'
 
 export interface Turn {
   readonly sql: Statements

@@ -6,9 +6,10 @@ import { invariant } from '../../core/errors.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
 import { noteCallEnds, readBreakers } from './breakers.ts'
-import { earliest, leaseChecks, nextDueAt, reconcile, track } from './checks.ts'
+import { leaseChecks, reconcile, track } from './checks.ts'
 import { claimReady } from './claim.ts'
 import { endOverdue } from './deadlines.ts'
+import { earliest, nextDueAt } from './due.ts'
 import { openLanes } from './lanes.ts'
 import type { QueueFacts } from './queries.ts'
 import { agingOf, moveRanks, NO_RANKINGS, readRankings } from './rankings.ts'
@@ -40,7 +41,7 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const settled = input.results.map((result) => settle(turn, result, guard))
   noteCallEnds(turn, input.results, settled)
   const lost = input.renewals.filter((call) => !renew(turn, call))
-  const expired = expireLeases(turn)
+  const leasesOver = expireLeases(turn)
   const promoted = promote(turn)
   const overdue = endOverdue(turn, facts)
   const isMoving = moveRanks(sql, turn.rankings)
@@ -49,11 +50,11 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
   const decided = input.reconciliations.map((reconciliation) => reconcile(turn, lanes, reconciliation))
   const recalls = decided.flatMap(({ call }) => (call === null ? [] : [call]))
   const claimed = claimReady(turn, lanes, input.claim.slots - recalls.length)
-  const nextTokenAt = lanes.charge()
+  const nextOpeningAt = lanes.charge()
   const calls = [...recalls, ...claimed.calls]
   const { investigations, toTrack, nextCheckAt } = leaseChecks(turn)
   const isIdle =
-    calls.length + settled.length + decided.length + investigations.length + expired + overdue.ended.length === 0
+    calls.length + settled.length + decided.length + investigations.length + leasesOver + overdue.ended.length === 0
   if (!isIdle) sql.raiseHighWater.run({ by: calls.length > 0 ? 1 : 0, now: turn.steadyAt })
   keepClock(turn, facts)
   return {
@@ -65,8 +66,8 @@ export function runTurn(sql: Statements, input: TurnInput, guard: Guard | null, 
     calls,
     investigations,
     toTrack,
-    nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextTokenAt),
-    more: expired === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
+    nextDueAt: earliest(nextDueAt(sql), nextCheckAt, nextOpeningAt),
+    more: leasesOver === EXPIRE_A_TURN || promoted === PROMOTE_A_TURN || overdue.isMore || isMoving,
     moreReady: claimed.more,
     lookedThrough: lanes.lookedThrough(),
     agingMs: agingOf(turn.rankings),

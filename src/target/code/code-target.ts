@@ -2,8 +2,10 @@
 // back, or is thrown, becomes an outcome in readings.ts.
 import { createHash } from 'node:crypto'
 import type { CodeTargetDefinition } from '../../config/code-target-schema.ts'
+import { policyWith } from '../../config/policy.ts'
 import { deriveKey } from '../../core/idempotency-key.ts'
 import type { CancelResult, LookupResult, Outcome, TaskStatus } from '../../core/outcome.ts'
+import type { TargetPolicy } from '../../core/policy.ts'
 import type { PreparedCall } from '../../core/prepared-call.ts'
 import { NotExecutedError } from '../../core/submission-errors.ts'
 import { createRedactor } from '../redact.ts'
@@ -17,13 +19,18 @@ export function createCodeTarget(definition: CodeTargetDefinition): Target {
 }
 
 /** What can be stored of a target in code: which version, and how careful to be with its calls. */
-type StoredCode = Pick<CodeTargetDefinition, 'name' | 'version' | 'care' | 'policy' | 'givesTaskId'>
+interface StoredCode extends Pick<CodeTargetDefinition, 'name' | 'version' | 'care' | 'givesTaskId'> {
+  /** What its care does not say. Some that were stored before hold more. */
+  readonly policy: Pick<TargetPolicy, 'lookup' | 'canCancel' | 'tracking'>
+}
 
 /** The code that is loaded, under the policy that its attempt was made with; null where another version is loaded. */
 export function recallCodeTarget(present: CodeTargetDefinition, description: string): Target | null {
-  const { kind, ...stored } = JSON.parse(description) as StoredCode & { readonly kind: unknown }
+  const { kind, policy: able, ...stored } = JSON.parse(description) as StoredCode & { readonly kind: unknown }
   if (kind !== 'code' || stored.name !== present.name || stored.version !== present.version) return null
-  return createCodeTarget({ ...present, ...stored })
+  const { lookup, canCancel, tracking } = able
+  const policy = policyWith(stored.care, { dependsOnKey: lookup?.dependsOnKey === true, canCancel, tracking })
+  return createCodeTarget({ ...present, ...stored, policy })
 }
 
 class InCodeTarget implements Target {
@@ -38,9 +45,10 @@ class InCodeTarget implements Target {
   readonly #running: Map<number, number>
 
   constructor(definition: CodeTargetDefinition) {
-    const { name, version, policy, secrets } = definition
+    const { name, version, care, policy, givesTaskId, secrets } = definition
     this.name = name
-    const stored: StoredCode = { name, version, care: definition.care, policy, givesTaskId: definition.givesTaskId }
+    const { lookup, canCancel, tracking } = policy
+    const stored: StoredCode = { name, version, care, policy: { lookup, canCancel, tracking }, givesTaskId }
     this.description = JSON.stringify({ kind: 'code', ...stored })
     this.version = `${version}-${createHash('sha256').update(this.description).digest('hex').slice(0, 8)}`
     this.policy = policy

@@ -12,6 +12,7 @@ import { SILENT } from '../../../src/core/log.ts'
 import { type Onceish, openOnceish } from '../../../src/index.ts'
 import { openStore } from '../../../src/store/open-store.ts'
 import { createTargetRegistry } from '../../../src/target/registry.ts'
+import { ALIKE } from '../../support/alike.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { FakeApi } from './fake-api.ts'
 import type { PresetCase } from './preset-case.ts'
@@ -85,9 +86,9 @@ async function crashAfterCall(config: { readonly store: string }): Promise<void>
   )
   const { calls } = await store.turn({
     now: () => Date.now() - 10_000, steady: steadyTime(systemClock), worker: { name: 'dead', boot: 'dead' }, leaseMs: 1000,
-    results: [], renewals: [], reconciliations: [], trackings: [], check: { slots: 0, targets: [] },
+    results: [], renewals: [], reconciliations: [], trackings: [], check: { slots: 0, room: new Map() },
     policyOf: (name) => registry.get(name)?.policy, random: Math.random,
-    claim: { slots: 1, targets: registry.targets, prepare: createPrepare(registry, namespace, SILENT) },
+    claim: { ...ALIKE, slots: 1, targets: registry.targets, prepare: createPrepare(registry, namespace, SILENT) },
   }) // biome-ignore format: one turn of a worker that dies
   for (const { target, prepared, payload, key, ...request } of calls) {
     await registry.get(target)?.invoke(prepared, { input: { payload, key, request }, gate: () => null })

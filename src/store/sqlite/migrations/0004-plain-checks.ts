@@ -4,8 +4,6 @@
 // before the index by time.) SQLite alters no CHECK in place, so both tables are copied once: a file needs room for them twice.
 // Ids go on where they were, also where every request has left.
 export const PLAIN_CHECKS = `
-DROP VIEW request_overview;
-
 CREATE TABLE requests_copy (
   request_id INTEGER PRIMARY KEY AUTOINCREMENT,
   target TEXT NOT NULL,
@@ -73,32 +71,4 @@ CREATE INDEX task_state_unknown ON task_state (next_check_at) WHERE state = 'unk
 CREATE INDEX task_state_tracked ON task_state (next_check_at) WHERE state = 'submitted' AND next_check_at IS NOT NULL;
 CREATE INDEX task_state_attention ON task_state (state, request_id)
   WHERE (state = 'unknown' OR state = 'held' OR state = 'dead' OR state = 'canceled') = 1;
-
-CREATE VIEW request_overview AS
-SELECT ids.request_id,
-  COALESCE(task_state.target, requests.target) AS target,
-  CASE
-    WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
-    WHEN EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
-      AND waiting.request_id = requests.request_id) THEN 'scheduled'
-    ELSE 'ready'
-  END AS state,
-  task_state.task_id,
-  CASE typeof(COALESCE(task_state.logical_hash, requests.logical_hash))
-    WHEN 'blob' THEN 'v1:' || lower(hex(COALESCE(task_state.logical_hash, requests.logical_hash)))
-    ELSE COALESCE(task_state.logical_hash, requests.logical_hash)
-  END AS logical_hash,
-  COALESCE(requests.priority, task_state.priority) AS priority,
-  COALESCE(task_state.attempts, 0) AS attempts,
-  COALESCE(task_state.attempt, 0) AS attempt,
-  COALESCE(requests.generation, task_state.generation) AS generation,
-  COALESCE(task_state.version, 0) AS version,
-  requests.due_at,
-  COALESCE(task_state.created_at, requests.created_at) AS created_at,
-  COALESCE(task_state.updated_at, requests.created_at) AS updated_at,
-  task_state.reason,
-  task_state.evidence
-FROM (SELECT request_id FROM requests UNION SELECT request_id FROM task_state) AS ids
-LEFT JOIN requests ON requests.request_id = ids.request_id
-LEFT JOIN task_state ON task_state.request_id = ids.request_id;
 `

@@ -11,7 +11,7 @@ export function isBehind(id: string): string {
 }
 
 /** Columns of an overview; a request without a key is asked nothing. */
-export const BLOCKED_BY = `CASE WHEN requests.ordering_key IS NOT NULL THEN
+export const BEHIND = `CASE WHEN requests.ordering_key IS NOT NULL THEN
     (SELECT ordering_heads.request_id FROM ordering_followers JOIN ordering_heads USING (target, ordering_key)
       WHERE ${IN_LINE}) END`
 
@@ -31,7 +31,7 @@ const FOLLOWERS_OF_HEAD = `(SELECT COUNT(*) FROM ordering_followers WHERE orderi
          AND ordering_followers.ordering_key = ordering_heads.ordering_key)`
 
 /** Request ids behind a head that does not move by being called. */
-export const BLOCKED_IDS = `SELECT ordering_followers.request_id FROM ordering_followers
+export const STUCK_IDS = `SELECT ordering_followers.request_id FROM ordering_followers
     JOIN ordering_heads USING (target, ordering_key)
     JOIN task_state ON task_state.request_id = ordering_heads.request_id
     WHERE task_state.state IN ('unknown', 'held', 'dead')`
@@ -83,10 +83,10 @@ export const ORDERING_SQL = {
   countScheduledBehind: row(
     `SELECT target, COUNT(*) AS rows FROM ordering_followers WHERE due_at > ${KNOWN_TIME} GROUP BY target`,
   ),
-  countBlocked: row(
+  countStuck: row(
     `SELECT ordering_heads.target, SUM(${FOLLOWERS_OF_HEAD}) AS rows FROM ${STUCK} GROUP BY ordering_heads.target`,
   ),
-  longestBlocked: row(
+  longestStuck: row(
     `SELECT ordering_heads.target, ordering_heads.ordering_key, ordering_heads.request_id, ${FOLLOWERS_OF_HEAD} AS followers,
        COALESCE(CASE task_state.state WHEN 'dead' THEN NULL ELSE task_state.unknown_since END, task_state.updated_at) AS since
      FROM ${STUCK} ORDER BY since, ordering_heads.request_id LIMIT +?`,

@@ -96,11 +96,8 @@ export const QUEUE_SQL = {
        (SELECT group_key FROM requests WHERE requests.request_id = waiting.request_id) AS group_key
      FROM waiting WHERE due_at <= ? ORDER BY due_at, request_id LIMIT +?`,
   ),
-  // A request that comes due, or one whose deadline does.
-  nextWaitingAt: value(
-    `SELECT COALESCE(MIN(due_at, expires_at), due_at, expires_at) FROM (
-       SELECT (SELECT MIN(due_at) FROM waiting) AS due_at, (SELECT MIN(expires_at) FROM expiries) AS expires_at)`,
-  ),
+  nextWaitingAt: value('SELECT MIN(due_at) FROM waiting'),
+  nextExpiryAt: value('SELECT MIN(expires_at) FROM expiries'),
   laneHead: row(
     `SELECT target, rank, due_at, request_id FROM ready
      WHERE target = ? AND group_key = ? AND (rank, due_at, request_id) > (?, ?, ?)

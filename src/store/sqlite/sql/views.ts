@@ -1,7 +1,7 @@
 // What people are shown, and what a worker asks before it ends or rests.
 import { HIGHEST_PLAIN_RANK } from '../../../core/ranking.ts'
 import { waitingBeyond } from './limits.ts'
-import { BLOCKED_BY, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
+import { BEHIND, IS_SCHEDULED_BEHIND, isBehind } from './ordering.ts'
 import { row, value } from './text.ts'
 
 /** Says word for word what the index `task_state_attention` holds, so that it is used. */
@@ -12,7 +12,13 @@ export const NEEDS_ATTENTION = `(task_state.state = 'unknown' OR task_state.stat
 const IS_SCHEDULED = `(EXISTS (SELECT 1 FROM waiting WHERE waiting.due_at = requests.due_at
     AND waiting.request_id = requests.request_id) OR (${IS_SCHEDULED_BEHIND}))`
 
-export const OVERVIEW_COLUMNS = `
+const LOGICAL_HASH = 'COALESCE(task_state.logical_hash, requests.logical_hash)'
+
+export const OVERVIEW_COLUMNS = overviewColumns(LOGICAL_HASH)
+
+/** The columns of both tables as one. @param logicalHash as whoever asks reads it. */
+function overviewColumns(logicalHash: string): string {
+  return `
   COALESCE(requests.request_id, task_state.request_id) AS request_id,
   COALESCE(task_state.target, requests.target) AS target,
   CASE WHEN COALESCE(task_state.state, 'queued') <> 'queued' THEN task_state.state
@@ -21,7 +27,7 @@ export const OVERVIEW_COLUMNS = `
     WHEN ${IS_SCHEDULED_BEHIND} THEN 'scheduled'
     ELSE 'ready' END AS state,
   task_state.task_id,
-  COALESCE(task_state.logical_hash, requests.logical_hash) AS logical_hash,
+  ${logicalHash} AS logical_hash,
   COALESCE(requests.priority, task_state.priority) AS priority,
   COALESCE(task_state.attempts, 0) AS attempts,
   COALESCE(task_state.attempt, 0) AS attempt,
@@ -39,9 +45,21 @@ export const OVERVIEW_COLUMNS = `
   task_state.evidence,
   requests.ordering_key,
   requests.group_key,
-  ${BLOCKED_BY} AS blocked_by`
+  ${BEHIND} AS behind`
+}
 
-/** The view of one request by either table's primary key: the view `request_overview` would scan both. */
+/** For people with a database shell, where the hash is text; no statement of ours asks it. */
+export const OVERVIEW_VIEW = {
+  drop: 'DROP VIEW IF EXISTS request_overview',
+  create: `CREATE VIEW request_overview AS SELECT ${overviewColumns(
+    `CASE typeof(${LOGICAL_HASH}) WHEN 'blob' THEN 'v1:' || lower(hex(${LOGICAL_HASH})) ELSE ${LOGICAL_HASH} END`,
+  )}
+FROM (SELECT request_id FROM requests UNION SELECT request_id FROM task_state) AS ids
+LEFT JOIN requests ON requests.request_id = ids.request_id
+LEFT JOIN task_state ON task_state.request_id = ids.request_id`,
+} as const
+
+/** One request by either table's primary key: the view `request_overview` would scan both. */
 function overviewOf(where: string): string {
   const join = where.startsWith('requests')
     ? 'requests LEFT JOIN task_state ON task_state.request_id = requests.request_id'
@@ -115,14 +133,18 @@ export const VIEW_SQL = {
      GROUP BY target`,
   ),
   nextLane: value('SELECT target FROM ready WHERE target > ? ORDER BY target LIMIT 1'),
-  nextGroup: value('SELECT group_key FROM ready WHERE target = ? AND group_key > ? ORDER BY group_key LIMIT 1'),
+  // The group is that of the least, as SQLite has it of a single MIN.
+  groupedHeads: row(
+    `SELECT rank, MIN(due_at) AS due_at, group_key FROM ready WHERE target = :target AND group_key > '' AND rank <= ${HIGHEST_PLAIN_RANK}
+     GROUP BY rank`,
+  ),
   nextPlainHead: row(
     `SELECT rank, due_at FROM ready WHERE target = ? AND group_key = ? AND rank > ? AND rank <= ${HIGHEST_PLAIN_RANK}
      ORDER BY rank, due_at LIMIT 1`,
   ),
   // The difference is what the priority is worth.
   nextAgedHead: row(
-    `SELECT head.worth, head.due_at, requests.priority
+    `SELECT head.worth, head.due_at, requests.priority, requests.group_key
      FROM (SELECT due_at - rank AS worth, due_at, request_id FROM ready
        WHERE rank > ${HIGHEST_PLAIN_RANK} AND target = ? AND (due_at - rank) > ? ORDER BY target, (due_at - rank), due_at LIMIT 1) AS head
      JOIN requests ON requests.request_id = head.request_id`,

@@ -4,13 +4,13 @@ import type { Log } from '../core/log.ts'
 import type { Store } from '../store/store.ts'
 import type { ClaimTarget } from '../store/turn.ts'
 
-export interface RankingWord {
+export interface RankingNews {
   say(now: number): Promise<void>
   /** What holds by now, of the targets whose queue ages. */
   hear(agingMs: ReadonlyMap<string, number>): void
 }
 
-export function createRankingWord({
+export function createRankingNews({
   store,
   log,
   targets,
@@ -20,7 +20,7 @@ export function createRankingWord({
   readonly log: Log
   readonly targets: readonly ClaimTarget[]
   readonly actor: string
-}): RankingWord {
+}): RankingNews {
   const own = targets.map(({ name, policy }) => ({ target: name, agingMs: policy.agingMs }))
   const ownAging = own.filter(({ agingMs }) => agingMs !== null)
   const held = new Map(own.map(({ target, agingMs }) => [target, agingMs]))

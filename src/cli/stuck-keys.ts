@@ -6,10 +6,10 @@ import { plural, relative, shorten, table } from './print.ts'
 const KEY_CHARS = 40
 
 /** Lines for people; none where every key goes on. */
-export function blockedKeyLines({ blockedKeys }: StoreStatus, next: (words: string) => string): string[] {
-  if (blockedKeys.length === 0) return []
+export function stuckKeyLines({ stuckKeys }: StoreStatus, next: (words: string) => string): string[] {
+  if (stuckKeys.length === 0) return []
   const now = Date.now()
-  const rows = blockedKeys.map(({ target, orderingKey, since, followers, head }) => [
+  const rows = stuckKeys.map(({ target, orderingKey, since, followers, head }) => [
     target,
     shorten(orderingKey, KEY_CHARS),
     followers,
@@ -31,6 +31,6 @@ export function headWords({ state, reason }: Pick<RequestView, 'state' | 'reason
   return reason === null ? state : `${state} (${reason})`
 }
 
-export function blockedWords(blocked: number): string {
-  return `${plural(blocked, 'request')} wait for one of their ordering key that is in doubt, held or dead`
+export function stuckWords(stuck: number): string {
+  return `${plural(stuck, 'request')} wait for one of their ordering key that is in doubt, held or dead`
 }
