@@ -72,7 +72,7 @@ export async function copyStore(options: CopyOptions): Promise<CopyReport> {
   const startedAt = systemClock.monotonicNow()
   const { source, destination: openDestination } = await openCopy(options.from, options.to)
   try {
-    const destination = await openDestination()
+    const destination = await openDestination(true)
     try {
       const done = await copyBetween(source, destination, options)
       return { ...done, ms: Math.round(systemClock.monotonicNow() - startedAt) }
@@ -255,7 +255,7 @@ export async function undoCopy({
   try {
     const setAside = source.whereTo()
     if (setAside === null) throw refused(`${source.location} was not copied anywhere, or was taken back already`)
-    const mayHaveCalled = await giveUp(openDestination, setAside.copyId, force)
+    const mayHaveCalled = await giveUp(() => openDestination(false), setAside.copyId, force)
     await source.takeBack({ now: systemClock.wallNow(), actor, mayHaveCalled })
     return { from: source.location, to: setAside.to, mayHaveCalled }
   } finally {

@@ -34,14 +34,14 @@ export async function openStore(location: string, options: OpenStoreOptions): Pr
 export async function openCopy(
   from: string,
   to: string,
-): Promise<{ readonly source: CopySource; readonly destination: () => Promise<CopyDestination> }> {
+): Promise<{ readonly source: CopySource; readonly destination: (create: boolean) => Promise<CopyDestination> }> {
   if (POSTGRES_URL.test(from) || !POSTGRES_URL.test(to)) {
     throw new OnceishError(
       'COPY_REFUSED',
       'a store is copied from a SQLite file to a postgres:// URL, and no other way: nothing tells that no worker of a fleet is left which has PostgreSQL as its store',
     )
   }
-  return { source: await openCopySource(from), destination: () => openCopyDestination(to) }
+  return { source: await openCopySource(from), destination: (create) => openCopyDestination(to, create) }
 }
 
 /** Never throws for what is wrong with the store. @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL. */

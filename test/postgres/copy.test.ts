@@ -116,6 +116,9 @@ describe('what is copied', () => {
     expect(rows).toHaveLength(4)
     expect(source.page({ name: 'requests', columns: ['request_id', 'payload'] }, lastKey).rows[0]?.[0]).toBe(5)
     source.close()
+    const to = newLocation()
+    await copyStore({ from: world.path, to })
+    expect(await contentOf(to)).toEqual(await contentOf(world.path))
   })
 
   test('a column that the copy does not know is not left behind in silence', async () => {
@@ -243,7 +246,7 @@ describe('it can be killed anywhere', () => {
     const to = newLocation()
     for (let kills = 0, isDone = false; !isDone; ) {
       // Later from round to round, so that it comes to its end.
-      isDone = await copyUntilKilled(from, to, Math.floor(Math.random() * 6) + 3 * kills)
+      isDone = await copyUntilKilled(from, to, Math.floor(Math.random() * 12) + 8 * kills)
       // The last of them may come behind its commit.
       isDone ||= (await askStore(to, 'SELECT state FROM copies'))[0]?.['state'] === 'complete'
       if (isDone) break
@@ -461,9 +464,14 @@ describe('undo', () => {
     await copyStore({ from, to })
     const nowhere = 'postgres://127.0.0.1:9/none'
     await expect(undoCopy({ from, to: nowhere })).rejects.toMatchObject(refusal('STORE_UNREACHABLE'))
-    await expect(undoCopy({ from, to: newLocation() })).rejects.toMatchObject(
+    const other = newLocation()
+    await expect(undoCopy({ from, to: other })).rejects.toMatchObject(
       refusal('COPY_REFUSED', 'holds nothing of this copy'),
     )
+    // Nothing is made where nothing is.
+    expect(
+      await askStore(to, `SELECT 1 FROM pg_namespace WHERE nspname = '${new URL(other).searchParams.get('schema')}'`),
+    ).toEqual([])
     expect(await undoCopy({ from, to: nowhere, force: true })).toMatchObject({ mayHaveCalled: true })
     const world = await openWorld({ path: from, now: Date.now() })
     await expect(world.turn({ slots: 5 })).rejects.toMatchObject(refusal('STORE_RESTORED'))

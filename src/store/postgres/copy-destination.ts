@@ -21,7 +21,9 @@ import { channelOf } from './watch.ts'
 
 /** Rows of work, of which an unused store has none. */
 const USED_BY = ['requests', 'task_state', 'events', 'logical_hashes', 'orphans', 'kept_payloads'] as const
-const ROWS_A_FETCH = 1000
+/** Of one answer of the server, which comes whole: fewer where rows are long. */
+const MOST_ROWS_A_FETCH = 256
+const CHARS_A_FETCH = 4 * 1_048_576
 const SET_ASIDE_VERSION = SET_ASIDE + POSTGRES_SCHEMA_VERSION
 
 interface CopyRow {
@@ -33,19 +35,18 @@ interface CopyRow {
   readonly completed_at: number | null
 }
 
-/** Makes the schema where it is missing. @throws OnceishError STORE_* */
-export async function openCopyDestination(location: string): Promise<CopyDestination> {
+/** @param create makes the schema where it is missing. @throws OnceishError COPY_REFUSED, STORE_* */
+export async function openCopyDestination(location: string, create: boolean): Promise<CopyDestination> {
   const { url, schema } = readUrl(location)
   const s = `"${schema}"`
+  const shown = `${withoutCredentials(url)}?schema=${schema}`
   const db = openDatabase(url)
   try {
-    await prepareSchema(db, s)
+    await prepareSchema(db, s, shown, create)
   } catch (error) {
     await db.close()
     throw error
   }
-  const shown = `${withoutCredentials(url)}?schema=${schema}`
-
   const copyOf = async (tx: Transaction, isLocked: boolean): Promise<CopyRow | null> => {
     const text = `SELECT copy_id, source, incarnation, state, progress, completed_at FROM ${s}.copies`
     const [row] = await tx.query<CopyRow>(isLocked ? `${text} FOR UPDATE` : text)
@@ -103,12 +104,13 @@ function refused(message: string): OnceishError {
 }
 
 /** One that is set aside is another copy's, or this one's that broke off. */
-async function prepareSchema(db: Database, s: string): Promise<void> {
+async function prepareSchema(db: Database, s: string, shown: string, create: boolean): Promise<void> {
   const version = await db.transact((tx) => versionOf(tx.query, s))
   if (version === SET_ASIDE_VERSION) return
   if (isSetAside(version)) {
-    throw refused(`schema ${s} of ${db.location} holds a copy of another release of onceish: finish it with that one`)
+    throw refused(`${shown} holds a copy of another release of onceish: finish it with that one`)
   }
+  if (version === 0 && !create) throw refused(nothingOf(shown))
   await migrate(db, { schema: s, create: true, now: systemClock.wallNow() })
 }
 
@@ -202,15 +204,17 @@ async function readTable(
   onRows: (table: string, rows: readonly CopiedRow[]) => void,
 ): Promise<void> {
   const cells = Object.keys(columns).map((column) => `"${column}"`)
+  let count = 1
   // Named statements remember what columns they give: each table has a cursor of its own.
   await tx.query(`DECLARE copied_${name} NO SCROLL CURSOR FOR SELECT ${cells.join(', ')} FROM ${s}.${name}`)
   for (;;) {
-    const rows = await tx.query<Record<string, unknown>>(`FETCH ${ROWS_A_FETCH} FROM copied_${name}`)
+    const rows = await tx.query<Record<string, unknown>>(`FETCH ${count} FROM copied_${name}`)
     if (rows.length === 0) break
-    onRows(
-      name,
-      rows.map((row) => Object.values(row).map(cellOf)),
-    )
+    const copied = rows.map((row) => Object.values(row).map(cellOf))
+    onRows(name, copied)
+    const chars = copied.flat().reduce<number>((all, cell) => all + (typeof cell === 'string' ? cell.length : 0), 0)
+    if (chars > CHARS_A_FETCH) count = Math.max(1, count / 2)
+    else if (2 * chars < CHARS_A_FETCH) count = Math.min(MOST_ROWS_A_FETCH, 2 * count)
   }
   await tx.query(`CLOSE copied_${name}`)
 }
@@ -246,6 +250,10 @@ async function complete(tx: Transaction, s: string, { lastIds }: SourceFacts): P
   await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), 'copy'])
 }
 
+function nothingOf(shown: string): string {
+  return `${shown} holds nothing of this copy, so that nothing tells whether it was worked: where it surely was not, or its workers are stopped for good, add --force; nothing is called from the old file then before "onceish recover --restored"`
+}
+
 async function giveUp(
   tx: Transaction,
   s: string,
@@ -259,7 +267,7 @@ async function giveUp(
     throw refused(
       copy?.copy_id === copyId
         ? `the copy in ${shown} is complete and may have been worked: stop every worker of it, then add --force; nothing is called from the old file then before "onceish recover --restored"`
-        : `${shown} holds nothing of this copy, so that nothing tells whether it was worked: where it surely was not, or its workers are stopped for good, add --force; nothing is called from the old file then before "onceish recover --restored"`,
+        : nothingOf(shown),
     )
   }
   if (copy?.copy_id !== copyId) return { mayHaveCalled }
