@@ -15,7 +15,7 @@ import type { RequestStory } from './recovery/outlook.ts'
 import type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
 import type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 import type { StoreOrigin } from './store/origin.ts'
-import type { CallerConnection } from './store/store.ts'
+import type { CallerClient, CallerConnection } from './store/store.ts'
 import type {
   ListedOrphan,
   NewDeadline,
@@ -122,6 +122,17 @@ export interface Onceish<Payloads = Record<string, unknown>> {
     connection: CallerConnection,
     request: EnqueueRequest<Name, Payloads[Name]>,
   ): Enqueued
+  /**
+   * The same where the store is on PostgreSQL, on a node-postgres client (`Client`, or `PoolClient` of `pool.connect()`) that is between
+   * BEGIN and COMMIT on the same database. Await it before the client's next query. Where it rejects, the caller's transaction is as it
+   * was before and can go on.
+   * @throws OnceishError CONNECTION_UNFIT (another database, no transaction, read-only), STORE_BUSY where the whole transaction is to be
+   * done again, and as `enqueue`
+   */
+  enqueueIn<Name extends keyof Payloads & string>(
+    client: CallerClient,
+    request: EnqueueRequest<Name, Payloads[Name]>,
+  ): Promise<Enqueued>
   /**
    * NDJSON, streamed: `{"payload", "target"?, "priority"?, "runAt"?, "delay"?, "expiresAt"?, "logicalHash"?, "orderingKey"?, "group"?, "dedupe"?}` a line.
    * Bad lines are in the report, not thrown; running the same lines again is safe.

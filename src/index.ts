@@ -75,6 +75,15 @@ export {
   TRANSITIONS,
 } from './core/task-state.ts'
 export type { BackupOptions, BackupReport } from './maintenance/backup.ts'
+export {
+  type CopyOptions,
+  type CopyProgressReport,
+  type CopyReport,
+  copyStore,
+  type UndoCopyOptions,
+  type UndoCopyReport,
+  undoCopy,
+} from './maintenance/copy.ts'
 export type { Check } from './maintenance/doctor/check.ts'
 export { type DiagnoseOptions, diagnose } from './maintenance/doctor/diagnose.ts'
 export type { PurgeOptions, PurgeProgress, PurgeReport } from './maintenance/purge.ts'
@@ -88,7 +97,7 @@ export type { LadderStep } from './recovery/reconcile.ts'
 export type { RestoredOptions, RestoredReport } from './recovery/restored.ts'
 export type { EachFilter, SaidReport, SaidRequest } from './recovery/say-to-each.ts'
 export type { StoreOrigin } from './store/origin.ts'
-export type { CallerConnection } from './store/store.ts'
+export type { CallerClient, CallerConnection } from './store/store.ts'
 export type { TimeLineEntry } from './store/time-line.ts'
 export type { KeptReason } from './store/upkeep.ts'
 export type {

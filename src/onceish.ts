@@ -15,7 +15,7 @@ import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
 import { enqueueLines } from './producer/enqueue-lines.ts'
-import { checkedInstant, checkedPriority, type RequestRules } from './producer/new-request.ts'
+import { checkedInstant, checkedPriority, type EnqueueRequest, type RequestRules } from './producer/new-request.ts'
 import { dryRun } from './recovery/dry-run.ts'
 import { createOutlook } from './recovery/outlook.ts'
 import { createReconciler } from './recovery/reconcile.ts'
@@ -24,7 +24,7 @@ import { type EachFilter, type SaidReport, sayToEach } from './recovery/say-to-e
 import { createSettleWatch } from './recovery/settle-watch.ts'
 import { createTracker } from './recovery/track.ts'
 import { openStore } from './store/open-store.ts'
-import type { Store, StoreProbe } from './store/store.ts'
+import type { CallerClient, CallerConnection, Store, StoreProbe } from './store/store.ts'
 import type { NewDeadline, Resolution, Saying } from './store/views.ts'
 import { createTargetRegistry } from './target/registry.ts'
 import type { Target } from './target/target.ts'
@@ -186,7 +186,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     facts: () => store.facts(),
     enqueue: (request) => enqueue(store, request, rules),
     enqueueMany: (requests) => enqueueMany(store, requests, rules),
-    enqueueIn: (connection, request) => enqueueIn(store, connection, request, rules),
+    enqueueIn: ((connection: CallerConnection | CallerClient, request: EnqueueRequest) =>
+      enqueueIn(store, connection, request, rules)) as Onceish['enqueueIn'],
     enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules }),
     startWorker: (work = {}) => start(work, true),
     startRecovery,

@@ -38,7 +38,7 @@ export async function readSettings(command: Command): Promise<Settings> {
     config: await loadConfig({ file: options.config, store: options.store }),
     isJson: options.json ?? false,
     log,
-    actor: `cli:${userName()}`,
+    actor: actorName(),
     next: (words) => nextCommand(words, options),
   }
 }
@@ -83,6 +83,11 @@ export function requireServed(config: Config, names: readonly string[] | undefin
   const served = names ?? targetNames(config)
   assertEnvSet(config, readEnvironment(), served)
   return served
+}
+
+/** Who speaks, in events. */
+export function actorName(): string {
+  return `cli:${userName()}`
 }
 
 function userName(): string {

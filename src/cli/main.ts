@@ -5,6 +5,7 @@ import { readVersion } from '../config/version.ts'
 import { example, nonEmpty } from './arguments.ts'
 import { addBackup } from './commands/backup.ts'
 import { addCancel } from './commands/cancel.ts'
+import { addCopy } from './commands/copy.ts'
 import { addDoctor } from './commands/doctor.ts'
 import { addEnqueue } from './commands/enqueue.ts'
 import { addInit } from './commands/init.ts'
@@ -44,6 +45,7 @@ const COMMANDS = [
   addResume,
   addPurge,
   addBackup,
+  addCopy,
   addDoctor,
 ]
 

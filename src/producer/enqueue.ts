@@ -2,7 +2,15 @@
 import { OnceishError } from '../core/errors.ts'
 import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
-import { type CallerConnection, type EnqueueResult, isRefused, type NewRequest, type Store } from '../store/store.ts'
+import {
+  type CallerClient,
+  type CallerConnection,
+  type EnqueueResult,
+  isCallerClient,
+  isRefused,
+  type NewRequest,
+  type Store,
+} from '../store/store.ts'
 import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 
 /** A request as it is on disk once it was acknowledged. */
@@ -32,17 +40,30 @@ export async function enqueue(store: Store, request: EnqueueRequest, rules: Requ
  */
 export function enqueueIn(
   store: Store,
-  connection: CallerConnection,
+  connection: CallerConnection | CallerClient,
   request: EnqueueRequest,
   rules: RequestRules,
-): Enqueued {
+): Enqueued | Promise<Enqueued> {
+  if (isCallerClient(connection)) return enqueueInClient(store, connection, request, rules)
   const checked = toNewRequest(request, rules)
-  if (!(checked instanceof Promise)) return toEnqueued(store.enqueueIn(connection, checked, rules.now()))
+  if (!(checked instanceof Promise))
+    return toEnqueued(store.enqueueIn(connection, checked, rules.now()) as EnqueueResult)
   checked.catch(() => {}) // its verdict comes too late for a transaction that cannot wait
   throw new OnceishError(
     'REQUEST_INVALID',
     `the schema of target "${request.target}" takes time, and a transaction cannot wait: check the payload before it`,
   )
+}
+
+/** Whoever may wait is told by a promise, also of what is wrong; and a schema may take its time. */
+async function enqueueInClient(
+  store: Store,
+  client: CallerClient,
+  request: EnqueueRequest,
+  rules: RequestRules,
+): Promise<Enqueued> {
+  const made = toNewRequest(request, rules)
+  return toEnqueued(await store.enqueueIn(client, made instanceof Promise ? await made : made, rules.now()))
 }
 
 /**

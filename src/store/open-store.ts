@@ -1,7 +1,10 @@
 // Names the engines: the only place that knows more than the interface.
 import { OnceishError } from '../core/errors.ts'
+import type { CopyDestination, CopySource } from './copying.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
+import { openCopyDestination } from './postgres/copy-destination.ts'
 import { openPostgresStore } from './postgres/postgres-store.ts'
+import { openCopySource } from './sqlite/copy-source.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
 import type { Store, StoreProbe } from './store.ts'
@@ -25,6 +28,20 @@ export async function openStore(location: string, options: OpenStoreOptions): Pr
   return POSTGRES_URL.test(location)
     ? openPostgresStore({ url: location, ...options })
     : openSqliteStore({ path: location, ...options })
+}
+
+/** @throws OnceishError COPY_REFUSED where the one is no SQLite file or the other no postgres:// URL; STORE_* */
+export async function openCopy(
+  from: string,
+  to: string,
+): Promise<{ readonly source: CopySource; readonly destination: (create: boolean) => Promise<CopyDestination> }> {
+  if (POSTGRES_URL.test(from) || !POSTGRES_URL.test(to)) {
+    throw new OnceishError(
+      'COPY_REFUSED',
+      'a store is copied from a SQLite file to a postgres:// URL, and no other way: nothing tells that no worker of a fleet is left which has PostgreSQL as its store',
+    )
+  }
+  return { source: await openCopySource(from), destination: (create) => openCopyDestination(to, create) }
 }
 
 /** Never throws for what is wrong with the store. @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL. */

@@ -127,6 +127,16 @@ export interface CallerConnection {
   pragma(source: string, options?: { readonly simple?: boolean }): unknown
 }
 
+/** What we need of a caller's node-postgres `Client` or `PoolClient`; any copy of it will do. */
+export interface CallerClient {
+  /** As node-postgres has it. */
+  query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>
+}
+
+export function isCallerClient(given: CallerConnection | CallerClient): given is CallerClient {
+  return typeof (given as CallerClient | null)?.query === 'function'
+}
+
 /** What the config of a worker says of a target's queue. */
 export interface RankingWord {
   readonly target: string
@@ -156,7 +166,11 @@ export interface Store {
    * The same inside the caller's own open transaction, which decides whether it happened. Synchronous where the engine is.
    * @throws OnceishError CONNECTION_UNFIT
    */
-  enqueueIn(connection: CallerConnection, request: NewRequest, now: number): EnqueueResult
+  enqueueIn(
+    connection: CallerConnection | CallerClient,
+    request: NewRequest,
+    now: number,
+  ): EnqueueResult | Promise<EnqueueResult>
   turn(input: TurnInput): Promise<TurnResult>
   /**
    * A reader with a memory of its own: null where no other connection has committed since it was last asked. Cheap enough to

@@ -6,7 +6,7 @@ import { configFor } from '../support/api.ts'
 import { linesOf, NOWHERE, workspace } from '../support/run-cli.ts'
 
 const COMMANDS =
-  'init migrate targets enqueue work recover status list show retry resolve cancel orphans pause resume purge backup doctor'.split(
+  'init migrate targets enqueue work recover status list show retry resolve cancel orphans pause resume purge backup copy doctor'.split(
     ' ',
   )
 

@@ -12,6 +12,9 @@ export const STAGE_FILE = 'test/support/readme-stage.ts'
 export const NOT_RUN: Readonly<Record<string, string>> = {
   'npm ci && npm start': '.ci/run does both',
   'npm ci && npm test': 'this is it',
+  "import pg from 'pg'": 'test/postgres/enqueue-in.test.ts does it, on a server',
+  'npx onceish copy --from ./onceish.db --to postgres://onceish@db.example.com/shop':
+    'test/postgres/copy.test.ts does it, on a server',
   'scheduled -> ready -> invoking -> submitted': 'a drawing',
 }
 

@@ -2,9 +2,9 @@ import type { Command } from 'commander'
 import type { BackupReport } from '../../maintenance/backup.ts'
 import { example, nonEmpty } from '../arguments.ts'
 import { type Context, withExistingStore } from '../context.ts'
-import { EXIT } from '../exit-codes.ts'
 import { duration, fields, instant, print, printJson } from '../print.ts'
 import { startProgress } from '../progress.ts'
+import { listenForSignals } from '../signals.ts'
 
 export function addBackup(program: Command): void {
   program
@@ -19,6 +19,7 @@ export function addBackup(program: Command): void {
 
 async function runBackup({ once, isJson }: Context, file: string): Promise<void> {
   const progress = startProgress({ isJson, format: '{bar} {value}/{total} pages{note}', total: 1 })
+  // What was copied so far is removed before the process ends.
   const signals = listenForSignals()
   try {
     const report = await once.backup(file, {
@@ -36,22 +37,6 @@ async function runBackup({ once, isJson }: Context, file: string): Promise<void>
   } finally {
     progress.stop()
     signals.release()
-  }
-}
-
-/** What was copied so far is removed before the process ends. */
-function listenForSignals() {
-  const abort = new AbortController()
-  let code: number | null = null
-  const hear = (signal: 'SIGINT' | 'SIGTERM') => {
-    code ??= EXIT[signal]
-    abort.abort(new Error(`ended by ${signal}`))
-  }
-  process.on('SIGINT', hear).on('SIGTERM', hear)
-  return {
-    signal: abort.signal,
-    exitCode: () => code,
-    release: () => process.off('SIGINT', hear).off('SIGTERM', hear),
   }
 }
 

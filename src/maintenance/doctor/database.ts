@@ -26,6 +26,7 @@ export function checkDatabase({ inspection: { database, path }, next }: DoctorFa
 
 const ADVICE: Readonly<Record<string, string>> = {
   STORE_BUSY: 'end the process that holds it (fuser FILE names it), then look again',
+  STORE_COPIED: 'point "store" at where it went, or take it back (README, "Moving up")',
   STORE_CORRUPT: 'stop all workers, keep the file, and restore a backup (README, "Maintenance")',
   STORE_NOT_A_DATABASE: 'mend "store" in the config; the file was left as it is',
   STORE_UNWRITABLE: 'run as the user who owns it, or change the owner',

@@ -224,7 +224,7 @@ function isLost(error: unknown): boolean {
   return error instanceof Error && /connection|timeout exceeded|terminated/i.test(error.message) && code === ''
 }
 
-function withoutCredentials(url: string): string {
+export function withoutCredentials(url: string): string {
   try {
     const parsed = new URL(url)
     parsed.username = ''
@@ -237,7 +237,7 @@ function withoutCredentials(url: string): string {
 }
 
 /** Our error for one of the server's or of the connection; ours pass as they are. */
-function toStoreError(error: unknown, location: string): unknown {
+export function toStoreError(error: unknown, location: string): unknown {
   if (isOnceishError(error)) return error
   const code = codeOf(error)
   const said = error instanceof Error ? error.message : String(error)

@@ -1,6 +1,7 @@
 // Brings a schema to this version's in one transaction under an advisory lock; any number of processes may try at once.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { OnceishError } from '../../core/errors.ts'
+import { isSetAside } from '../set-aside.ts'
 import type { Database } from './connection.ts'
 import { lockId } from './locks.ts'
 import { functionsSql, POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
@@ -54,7 +55,7 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
   }, options)
 }
 
-async function versionOf(
+export async function versionOf(
   query: <R extends object>(text: string, values?: unknown[]) => Promise<R[]>,
   s: string,
 ): Promise<number> {
@@ -66,6 +67,12 @@ async function versionOf(
 
 export function refuseNewer(version: number, location: string): void {
   if (version <= POSTGRES_SCHEMA_VERSION) return
+  if (isSetAside(version)) {
+    throw new OnceishError(
+      'STORE_COPYING',
+      `${location} holds a copy that is not complete, or that was given up: finish it with the same "onceish copy" as before, until then nothing works on it`,
+    )
+  }
   throw new OnceishError(
     'STORE_SCHEMA_NEWER',
     `${location} has schema version ${version}, this onceish knows ${POSTGRES_SCHEMA_VERSION}: install the newer onceish`,

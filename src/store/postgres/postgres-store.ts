@@ -15,10 +15,18 @@ import { brief, type Guard, plainlySubmitted } from '../sqlite/settle.ts'
 import type { Statements } from '../sqlite/statements.ts'
 import { runTurn } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
-import type { Commit, NewRequest, Store, StoreProbe } from '../store.ts'
+import {
+  type Commit,
+  type EnqueueResult,
+  isCallerClient,
+  type NewRequest,
+  type Store,
+  type StoreProbe,
+} from '../store.ts'
 import type { SettledRow, TurnInput, TurnResult } from '../turn.ts'
 import type { OrphanResult } from '../views.ts'
 import { openDatabase, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
+import { createPlaceCheck, enqueueIn, unfit } from './enqueue-in.ts'
 import { lockId } from './locks.ts'
 import { migrate, refuseNewer } from './migrate.ts'
 import { createServerClock } from './server-clock.ts'
@@ -26,6 +34,7 @@ import { type Changes, createSlice, type Row } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
 import { TABLES } from './tables.ts'
 import { createUpkeep } from './upkeep.ts'
+import { readUrl } from './url.ts'
 import { createViews } from './views.ts'
 import { channelOf, createWatch } from './watch.ts'
 
@@ -40,7 +49,6 @@ export interface PostgresStoreOptions {
   readonly isTimeGiven?: boolean | undefined
 }
 
-const DEFAULT_SCHEMA = 'onceish'
 /** How often the high-water time is raised at most. */
 const HIGH_WATER_EVERY_MS = 1000
 /** Rows beyond the slots that a turn may pass over, as the rules have it. */
@@ -69,6 +77,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const watch = createWatch(db, s)
   const eventLock = lockId(s, 'events')
   const idLock = lockId(s, 'request_ids')
+  const checkPlace = createPlaceCheck(db, s)
   let isClosing = false
 
   const checkOpen = () => {
@@ -275,8 +284,21 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         throw error
       }
     },
-    enqueueIn: () => {
-      throw new OnceishError('STORE_UNSUPPORTED', 'enqueueIn on PostgreSQL is not built yet')
+    enqueueIn: (client, request, now) => {
+      if (!isCallerClient(client)) throw unfit('the connection is no node-postgres client, which the store asks for')
+      checkOpen()
+      const enqueue = async (tx: Transaction) => {
+        const rows = await loadRows(tx, `SELECT t, r::text AS r FROM ${s}.enqueue_rows($1::json)`, [
+          enqueueArguments([request], idLock),
+        ])
+        checkVersion(rows)
+        const { made, changes } = slice.run(rows, (sql) => enqueueAll(sql, [request], now, false))
+        await save(tx, changes)
+        // It is told with the caller's commit.
+        await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), 'enqueue'])
+        return made[0] as EnqueueResult
+      }
+      return enqueueIn(client, { db, schema: s, enqueue }, checkPlace)
     },
     turn,
     watchChanges: watch.changes,
@@ -486,20 +508,6 @@ function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
   ]
 }
 
-/** The schema stands in the URL, and is no part of what the server is told. */
-function readUrl(url: string): { url: string; schema: string } {
-  const parsed = new URL(url)
-  const schema = parsed.searchParams.get('schema') ?? DEFAULT_SCHEMA
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
-    throw new OnceishError(
-      'CONFIG_INVALID',
-      `store: schema "${schema}" is no plain name: lower-case letters, digits and _, at most 63`,
-    )
-  }
-  parsed.searchParams.delete('schema')
-  return { url: parsed.toString(), schema }
-}
-
 /** Troubles of the server or the way to it, not of one answer. */
 const SERVER_TROUBLE = [
   'STORE_BUSY',
@@ -508,5 +516,6 @@ const SERVER_TROUBLE = [
   'STORE_UNWRITABLE',
   'STORE_SCHEMA_NEWER',
   'STORE_SCHEMA_OLDER',
+  'STORE_COPYING',
   'STORE_RESTORED',
 ] as const

@@ -26,7 +26,12 @@ const BY_INDEX = `SET enable_seqscan TO off SET enable_hashjoin TO off SET enabl
 
 /** Statements, in order. @param s the schema, quoted. */
 export function schemaSql(s: string): readonly string[] {
-  return [...TABLES.map((table) => createTable(s, table)), ...KEYS.map((key) => key.replaceAll('$s', s)), storeTable(s)]
+  return [
+    ...TABLES.map((table) => createTable(s, table)),
+    ...KEYS.map((key) => key.replaceAll('$s', s)),
+    storeTable(s),
+    COPIES.replaceAll('$s', s),
+  ]
 }
 
 function createTable(s: string, { name, columns }: Table): string {
@@ -137,6 +142,19 @@ function storeTable(s: string): string {
   timeline text NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_scale_factor = 0);`
 }
+
+/** Of a copy from a SQLite file into this schema: how far it is, as of the commit that brought the rows. */
+const COPIES = `CREATE TABLE $s.copies (
+  id integer PRIMARY KEY CHECK (id = 1),
+  copy_id text NOT NULL,
+  source text NOT NULL,
+  incarnation text NOT NULL,
+  state text NOT NULL CHECK (state IN ('copying', 'complete', 'given_up')),
+  -- By table: the key of the last row as the source has it, and how many.
+  progress jsonb NOT NULL DEFAULT '{}',
+  begun_at bigint NOT NULL,
+  completed_at bigint
+);`
 
 export function functionsSql(s: string): readonly string[] {
   const texts = [

@@ -2,10 +2,13 @@
 import type { Transaction } from './connection.ts'
 import type { Loaded, Row } from './slice.ts'
 
+type RowOf = Record<string, string | number | null>
+
 /** One row of one table, or a number that the turn needs beside them. */
 interface Told {
   readonly t: string
-  readonly r: Record<string, string | number | null>
+  /** As text where a caller's client may parse JSON in a way of its own. */
+  readonly r: string | RowOf
 }
 
 export interface StoreRow {
@@ -26,7 +29,8 @@ export async function loadRows(tx: Transaction, text: string, values: readonly u
   const rows: Rows = new Map()
   for (const { t, r } of await tx.query<Told>(text, values)) {
     const of = rows.get(t)
-    const row = t === 'logical_hashes' ? withBytes(r) : r
+    const told = typeof r === 'string' ? (JSON.parse(r) as RowOf) : r
+    const row = t === 'logical_hashes' ? withBytes(told) : told
     if (of === undefined) rows.set(t, [row])
     else of.push(row)
   }
@@ -38,7 +42,7 @@ export function only<R>(rows: Loaded, table: string): R | undefined {
 }
 
 /** JSON has bytes as text. */
-function withBytes({ hash, payload_hash, ...row }: Told['r']): Row {
+function withBytes({ hash, payload_hash, ...row }: RowOf): Row {
   return { ...row, hash: bytesOf(hash ?? null), payload_hash: bytesOf(payload_hash ?? null) }
 }
 

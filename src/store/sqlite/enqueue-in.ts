@@ -3,10 +3,11 @@
 import { realpathSync } from 'node:fs'
 import type Database from 'better-sqlite3'
 import { OnceishError } from '../../core/errors.ts'
-import type { CallerConnection, EnqueueResult, NewRequest } from '../store.ts'
+import type { CallerClient, CallerConnection, EnqueueResult, NewRequest } from '../store.ts'
 import { toStoreError } from './connection.ts'
 import { enqueueAll } from './enqueue.ts'
 import { refuseOther } from './migrate.ts'
+import { refuseSetAside } from './set-aside.ts'
 import { ENQUEUE_STATEMENTS, type EnqueueStatements, prepareOnly } from './statements.ts'
 
 const SYNC_FULL = 2
@@ -15,14 +16,22 @@ const SYNC_FULL = 2
 const prepared = new WeakMap<CallerConnection, EnqueueStatements>()
 
 /** @throws OnceishError CONNECTION_UNFIT, STORE_* */
-export function enqueueIn(caller: CallerConnection, path: string, request: NewRequest, now: number): EnqueueResult {
+export function enqueueIn(
+  given: CallerConnection | CallerClient,
+  path: string,
+  request: NewRequest,
+  now: number,
+): EnqueueResult {
+  const caller = given as CallerConnection
   checkFit(caller, path)
   const connection = caller as Database.Database
   try {
     refuseShadows(connection)
     const sql = prepared.get(caller) ?? prepareOnly(connection, ENQUEUE_STATEMENTS)
     prepared.set(caller, sql)
-    refuseOther(sql.schemaVersion.get() as number, path)
+    const version = sql.schemaVersion.get() as number
+    refuseSetAside(connection, version, path)
+    refuseOther(version, path)
     // A savepoint: what fails in the middle must leave no half of a request in a transaction that the caller may still commit.
     const [result] = connection.transaction(() => enqueueAll(sql, [request], now, false))()
     return result as EnqueueResult

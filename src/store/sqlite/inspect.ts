@@ -22,6 +22,7 @@ import { checkpoint, LOG_BOUND_BYTES, logBytes } from './log-bound.ts'
 import { readSchemaVersion, SCHEMA_VERSION } from './migrate.ts'
 import { readFacts } from './queries.ts'
 import { type TaskStateRow, toTaskState } from './rows.ts'
+import { refuseSetAside } from './set-aside.ts'
 import { prepareStatements } from './statements.ts'
 import { storeStatus } from './store-status.ts'
 import { descriptionOf } from './turn-context.ts'
@@ -83,6 +84,7 @@ function inspectDatabase(path: string, options: InspectOptions): DatabaseInspect
   try {
     db = new Database(path, { fileMustExist: true, timeout: BUSY_TIMEOUT_MS })
     const schemaVersion = readSchemaVersion(db)
+    refuseSetAside(db, schemaVersion, path)
     return schemaVersion === 0
       ? { kind: 'empty' }
       : { kind: 'read', ...databaseFacts(db, path, schemaVersion, options) }

@@ -25,6 +25,7 @@ import { dropKept, previewSlice, purgeSlice, readSlice } from './purge.ts'
 import { type EventRow, type QueuedRow, readFacts, requestDetail, requestViews, toEvent } from './queries.ts'
 import { isRankedSo, setRankings } from './rankings.ts'
 import type { TaskStateRow } from './rows.ts'
+import { refuseSetAside } from './set-aside.ts'
 import type { Guard } from './settle.ts'
 import { prepareStatements } from './statements.ts'
 import { storeStatus } from './store-status.ts'
@@ -54,6 +55,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 
   try {
     const version = readSchemaVersion(db)
+    refuseSetAside(db, version, path)
     refuseNewer(version, path)
     if (version === 0 && !options.create) {
       throw new OnceishError(
@@ -93,7 +95,11 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
     db,
     path,
     busyForMs,
-    begin: () => refuseOther(sql.schemaVersion.get() as number, path),
+    begin: () => {
+      const version = sql.schemaVersion.get() as number
+      refuseSetAside(db, version, path)
+      refuseOther(version, path)
+    },
     onCommit: () => {
       for (const listener of commitListeners) listener()
     },
@@ -352,4 +358,5 @@ const MACHINE_TROUBLE = [
   'STORE_CORRUPT',
   'STORE_SCHEMA_NEWER',
   'STORE_SCHEMA_OLDER',
+  'STORE_COPIED',
 ] as const
