@@ -5,7 +5,7 @@ import Database from 'better-sqlite3'
 import { ledgerHashOf } from '../../src/core/logical-hash.ts'
 import { TABLES } from '../../src/store/postgres/tables.ts'
 import type { NewRequest } from '../../src/store/store.ts'
-import { askStore } from '../support/engine.ts'
+import { askStore } from '../support/ask-store.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import {
   accepted,
