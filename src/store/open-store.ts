@@ -15,6 +15,8 @@ export interface OpenStoreOptions {
   readonly probe?: StoreProbe | undefined
   /** The caller's time counts, as under a virtual clock, also where the engine has a clock of its own. */
   readonly isTimeGiven?: boolean | undefined
+  /** Where workers on a server's store keep what it does not take; a file's store has its own folder. */
+  readonly stateFolder?: string | undefined
 }
 
 /**
