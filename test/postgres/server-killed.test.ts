@@ -73,7 +73,7 @@ test('killed and started again under two workers and a producer: no effect twice
   expect(endings.some(({ stderr }) => stderr.includes('takes no writes'))).toBe(true)
 })
 
-test('killed right after it committed a claim, and with the default synchronous_commit off: the claim is there', async () => {
+test('killed right after an enqueue, with synchronous_commit off by default: what was acknowledged is there', async () => {
   const { once } = await openFleet(api, { server: server.url })
   const { requestId } = await once.enqueue({ target: 'renders', payload: { n: 'acknowledged' } })
   await server.kill()

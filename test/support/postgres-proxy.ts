@@ -3,8 +3,8 @@
 import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** `unheard`: the server never gets it; `unanswered`: it commits, and nobody is told. */
-export type Cut = 'unheard' | 'unanswered'
+/** `unheard`: the server never gets it; `unanswered`: it commits, and nobody is told; `silent`: unheard, and the link is silent. */
+export type Cut = 'unheard' | 'unanswered' | 'silent'
 
 export interface PostgresProxy {
   /** The same database through it. */
@@ -47,6 +47,7 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
         if (armed === null) return
         armed.done = true
         if (armed.closes) close()
+        if (armed.cut === 'silent') isSilent = true
         armed = null
       },
     })
@@ -151,9 +152,9 @@ function createPair(client: Socket, upstream: Socket, asPooler: boolean, word: W
     sent += chunk.toString('latin1')
     const armed = word.armed()
     if (armed !== null && chunk.includes(COMMIT) && sent.includes(armed.having)) {
-      if (armed.cut === 'unheard') {
+      if (armed.cut !== 'unanswered') {
         word.spent()
-        return cut()
+        return armed.cut === 'silent' ? undefined : cut()
       }
       isLastAnswer = true
     }
