@@ -1,11 +1,11 @@
 // The connection is cut between a commit and its acknowledgement: the server is asked, and nothing is called, settled or told before
 // it has answered.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from '../machine/support/batch.ts'
 import { type Api, startApi } from '../support/api.ts'
 import type { Cut } from '../support/postgres-proxy.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { DRAIN } from '../support/worker.ts'
-import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from '../machine/support/batch.ts'
 import { openBehind, openFleet } from './support/fleet.ts'
 
 let api: Api
@@ -20,7 +20,10 @@ const SETTLE = 'state\\":\\"submitted'
 const CUTS: readonly Cut[] = ['unheard', 'unanswered']
 
 for (const cut of CUTS) {
-  for (const [name, having] of [['claim', CLAIM], ['settlement', SETTLE]] as const) {
+  for (const [name, having] of [
+    ['claim', CLAIM],
+    ['settlement', SETTLE],
+  ] as const) {
     test(`the COMMIT of a ${name} is ${cut}: each request is called once, and nobody is told of trouble`, async () => {
       const { proxy, once, config } = await openFleet(api)
       const batch = await enqueueBatch(once)

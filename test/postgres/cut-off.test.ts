@@ -82,9 +82,15 @@ test('a link that passes nothing on and tells nobody, in mid-claim: what was loc
   await waitFor(() => silence.done, { what: 'a claim that is not committed' })
   await once.startWorker(DRAIN).done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
-  await waitFor(() => running.counters().storeUnreachable >= 1, { what: 'the silence to be noticed', timeoutMs: 40_000 })
+  await waitFor(() => running.counters().storeUnreachable >= 1, {
+    what: 'the silence to be noticed',
+    timeoutMs: 40_000,
+  })
   proxy.speak()
-  await waitFor(() => worker.said.of('info').includes('the store is well again'), { what: 'its return', timeoutMs: 40_000 })
+  await waitFor(() => worker.said.of('info').includes('the store is well again'), {
+    what: 'its return',
+    timeoutMs: 40_000,
+  })
   await running.stop()
 })
 

@@ -31,7 +31,9 @@ test('killed and started again under two workers and a producer: no effect twice
   const producing = (async () => {
     for (const { target, n } of numbers) {
       // As a producer does that was told nothing: it says it again, and it is the same request.
-      const { requestId } = await waitFor(() => once.enqueue({ target, payload: { n } }), { what: `the enqueue of ${n}` })
+      const { requestId } = await waitFor(() => once.enqueue({ target, payload: { n } }), {
+        what: `the enqueue of ${n}`,
+      })
       acknowledged.push(requestId)
     }
   })()

@@ -104,7 +104,10 @@ export async function copyServer({ url, ask }: PostgresServer): Promise<string> 
   await client.connect()
   try {
     await client.query(`SELECT pg_backup_start('copy', true)`)
-    cpSync(String(row?.['data_directory']), copy, { recursive: true, filter: (path) => !path.endsWith('postmaster.pid') })
+    cpSync(String(row?.['data_directory']), copy, {
+      recursive: true,
+      filter: (path) => !path.endsWith('postmaster.pid'),
+    })
     const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)')
     writeFileSync(join(copy, 'backup_label'), rows[0]?.labelfile ?? '')
     // What the end of the backup wrote belongs to it.
@@ -126,7 +129,10 @@ function putCopy(copy: string, data: string, as: 'standby' | 'restored'): void {
 }
 
 function postgresUser(): [number, number] {
-  const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((text) => text.startsWith('postgres:')) ?? ''
+  const line =
+    readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find((text) => text.startsWith('postgres:')) ?? ''
   const [, , uid, gid] = line.split(':')
   return [Number(uid), Number(gid)]
 }
