@@ -14,6 +14,8 @@ export interface PostgresProxy {
   /** Cuts what there is, and takes nothing until `open`. */
   close(): void
   open(): void
+  /** New connections lead to another server, as an address that a failover moves. */
+  moveTo(port: number): void
   /** Passes nothing on in either direction, and tells nobody: a link that was cut. */
   silence(): void
   speak(): void
@@ -28,7 +30,8 @@ export interface ProxyOptions {
 
 /** To be called in a test: it closes with it. */
 export async function startProxy(url: string, { asPooler = false }: ProxyOptions = {}): Promise<PostgresProxy> {
-  const { hostname, port } = new URL(url)
+  const { hostname } = new URL(url)
+  let port = Number(new URL(url).port)
   const pairs = new Set<Pair>()
   let isOpen = true
   let isSilent = false
@@ -39,7 +42,7 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
     client.on('error', () => {})
     if (!isOpen) return void client.destroy()
     connections++
-    const upstream = dial(Number(port), hostname)
+    const upstream = dial(port, hostname)
     const pair = createPair(client, upstream, asPooler, {
       isSilent: () => isSilent,
       armed: () => armed,
@@ -74,6 +77,9 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
     close,
     open: () => {
       isOpen = true
+    },
+    moveTo: (other) => {
+      port = other
     },
     silence: () => {
       isSilent = true
