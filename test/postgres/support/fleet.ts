@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { onTestFinished } from 'vitest'
 import { type Onceish, openOnceish } from '../../../src/index.ts'
 import { composeOnceish, type Seams } from '../../../src/onceish.ts'
-import { type Api, configFor, type RawConfig } from '../../support/api.ts'
+import { type Api, configFor, merge, type RawConfig } from '../../support/api.ts'
 import { newLocation } from '../../support/engine.ts'
 import { type Listening, listen } from '../../support/listen.ts'
 import { type PostgresProxy, type ProxyOptions, startProxy } from '../../support/postgres-proxy.ts'
@@ -37,8 +37,7 @@ export async function openFleet(
   const proxy = await startProxy(location, proxied)
   const stateFolder = tempDir()
   const configOf = (store: string) => {
-    const base = configFor(api.origin, { targets: TARGETS, worker: { stateFolder } })
-    return { ...merged(base, overrides), store }
+    return configFor(api.origin, merge({ targets: TARGETS, worker: { stateFolder }, store }, overrides))
   }
   const once = await openOnceish({ config: configOf(location) })
   onTestFinished(() => once.close())
@@ -57,8 +56,4 @@ export function schemaOf(server: string): string {
   const url = new URL(server)
   url.searchParams.set('schema', `test_${randomBytes(8).toString('hex')}`)
   return url.toString()
-}
-
-function merged(base: RawConfig, { worker, ...rest }: RawConfig): RawConfig {
-  return { ...base, ...rest, worker: { ...(base['worker'] as object), ...(worker as object) } }
 }
