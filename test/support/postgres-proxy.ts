@@ -11,6 +11,9 @@ export interface PostgresProxy {
   readonly url: string
   /** How many connections were made through it so far. */
   readonly connections: number
+  /** As a pooler: how often names were forgotten, and how many notifications were swallowed. */
+  readonly forgotten: number
+  readonly swallowed: number
   /** Cuts what there is, and takes nothing until `open`. */
   close(): void
   open(): void
@@ -36,6 +39,8 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
   let isOpen = true
   let isSilent = false
   let connections = 0
+  let forgotten = 0
+  let swallowed = 0
   let armed: (Armed & { done: boolean }) | null = null
 
   const server = createServer((client) => {
@@ -46,6 +51,8 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
     const pair = createPair(client, upstream, asPooler, {
       isSilent: () => isSilent,
       armed: () => armed,
+      forgets: () => forgotten++,
+      swallows: () => swallowed++,
       spent: () => {
         if (armed === null) return
         armed.done = true
@@ -73,6 +80,12 @@ export async function startProxy(url: string, { asPooler = false }: ProxyOptions
     url: through.toString(),
     get connections() {
       return connections
+    },
+    get forgotten() {
+      return forgotten
+    },
+    get swallowed() {
+      return swallowed
     },
     close,
     open: () => {
@@ -109,6 +122,8 @@ interface Word {
   readonly isSilent: () => boolean
   readonly armed: () => Armed | null
   readonly spent: () => void
+  readonly forgets: () => void
+  readonly swallows: () => void
 }
 
 const BEGIN = Buffer.from('BEGIN ')
@@ -138,7 +153,7 @@ function createPair(client: Socket, upstream: Socket, asPooler: boolean, word: W
       kept = null
       return
     }
-    if (asPooler && type === 'A') return
+    if (asPooler && type === 'A') return void word.swallows()
     client.write(frame)
   })
 
@@ -147,6 +162,7 @@ function createPair(client: Socket, upstream: Socket, asPooler: boolean, word: W
     if (chunk.includes(BEGIN)) {
       sent = ''
       if (asPooler) {
+        word.forgets()
         isForgetting = true
         kept = []
         const length = Buffer.alloc(5)
