@@ -1,6 +1,6 @@
 // Names the engines: the only place that knows more than the interface.
-import { OnceishError } from '../core/errors.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
+import { inspectPostgres } from './postgres/inspect.ts'
 import { openPostgresStore } from './postgres/postgres-store.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
@@ -29,8 +29,7 @@ export async function openStore(location: string, options: OpenStoreOptions): Pr
     : openSqliteStore({ path: location, ...options })
 }
 
-/** Never throws for what is wrong with the store. @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL. */
+/** Never throws for what is wrong with the store. */
 export async function inspectStore(location: string, options: InspectOptions): Promise<StoreInspection> {
-  if (POSTGRES_URL.test(location)) throw new OnceishError('STORE_UNSUPPORTED', 'doctor looks at SQLite files only')
-  return inspectSqlite(location, options)
+  return POSTGRES_URL.test(location) ? inspectPostgres(location, options) : inspectSqlite(location, options)
 }

@@ -315,6 +315,6 @@ describe('the database', () => {
   })
 
   test('another engine than this version has', async () => {
-    expectRefusal(await workspace().cli(['migrate', '--store', 'postgres://127.0.0.1/x']), 1, 'STORE_UNSUPPORTED')
+    expectRefusal(await workspace().cli(['migrate', '--store', 'postgres://127.0.0.1:9/x']), 1, 'STORE_UNREACHABLE')
   })
 })

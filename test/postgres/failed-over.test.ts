@@ -59,6 +59,12 @@ for (const as of ['standby', 'restored'] as const) {
     })
     expect(await shop.json('status')).toMatchObject({ origin: 'restored', states: { submitted: 4, ready: 4 } })
     expect((await shop.run('status')).stdout).toMatch(/nothing of this store is called.*recover --restored/)
+    const examined = await shop.run('doctor')
+    expect(examined).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^fail {2}origin .*a standby was promoted/m),
+    })
+    expect(examined.stdout).toMatch(/-> onceish recover --restored/)
     expect(await callsOf(api, forgotten)).toBe(4)
 
     const recovered = await shop.run('recover', '--restored')

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { openOnceish } from '../../src/index.ts'
+import { diagnose, openOnceish } from '../../src/index.ts'
 import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from '../machine/support/batch.ts'
 import { type Api, configFor, startApi } from '../support/api.ts'
 import { openShop } from '../support/cli.ts'
@@ -53,6 +53,13 @@ test.each(STARTS)(
     expect(stderr).toMatch(said)
     expect(stderr).not.toMatch(/wrong@|:wrong/)
     expect(stderr).not.toMatch(PASSWORD)
+    const examined = await shop.run('doctor')
+    expect(examined).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(new RegExp(`^fail {2}server .*${code}: `, 'm')),
+    })
+    expect(examined.stdout).toMatch(said)
+    expect(examined.stdout).not.toMatch(PASSWORD)
   },
 )
 
@@ -62,6 +69,11 @@ test('a role that may only make a schema of its own is enough', async () => {
   await once.startWorker(DRAIN).done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
   expect(await once.origin()).toEqual({ kind: 'own' })
+  const checks = await diagnose({ config: once.config })
+  expect(checks.map(({ name, ok }) => `${name} ${ok}`)).toEqual([
+    ...['versions ok', 'environment ok', 'server ok', 'database ok', 'origin ok', 'clock ok', 'unroutable ok', 'paused ok'],
+    ...['held ok', 'leases ok', 'code_versions ok', 'closing_windows ok', 'windows ok'],
+  ])
 })
 
 test('read-only at the start: it ends with a clear error; while it works: told once, and it goes on when that is over', async () => {
@@ -96,6 +108,7 @@ test('a standby: people are shown what it holds, nothing can be asked of it, and
   const shop = openShop({ ...config, store: there.toString() })
   expect(await shop.json('status')).toMatchObject({ states: { ready: 4 }, origin: 'own' })
   expect(await shop.lines('list')).toHaveLength(4)
+  expect((await shop.run('doctor')).stdout).toMatch(/^fail {2}server .*is a standby/m)
   for (const words of [
     ['work'],
     ['enqueue', '--file', shop.write('more.ndjson', '{"target":"renders","payload":{"n":"standby"}}\n')],

@@ -26,6 +26,7 @@ import { type Changes, createSlice, type Row } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
 import { TABLES } from './tables.ts'
 import { createUpkeep } from './upkeep.ts'
+import { readUrl } from './url.ts'
 import { createViews } from './views.ts'
 import { channelOf, createWatch } from './watch.ts'
 
@@ -42,7 +43,6 @@ export interface PostgresStoreOptions {
   readonly stateFolder?: string | undefined
 }
 
-const DEFAULT_SCHEMA = 'onceish'
 /** How often the high-water time is raised at most. */
 const HIGH_WATER_EVERY_MS = 1000
 /** Rows beyond the slots that a turn may pass over, as the rules have it. */
@@ -511,20 +511,6 @@ function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
     ...(input.reconciliations.length > 0 ? ['sweep' as const] : []),
     ...(calls.length > 0 ? ['claim' as const] : []),
   ]
-}
-
-/** The schema stands in the URL, and is no part of what the server is told. */
-function readUrl(url: string): { url: string; schema: string } {
-  const parsed = new URL(url)
-  const schema = parsed.searchParams.get('schema') ?? DEFAULT_SCHEMA
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
-    throw new OnceishError(
-      'CONFIG_INVALID',
-      `store: schema "${schema}" is no plain name: lower-case letters, digits and _, at most 63`,
-    )
-  }
-  parsed.searchParams.delete('schema')
-  return { url: parsed.toString(), schema }
 }
 
 /** Troubles of the server or the way to it, not of one answer. */
