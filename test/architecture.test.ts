@@ -21,7 +21,8 @@ const LAYERS = [
 
 /** Package or global -> the only files or folders that may use it. */
 const DOORS: Record<string, readonly string[]> = {
-  'better-sqlite3': ['store/sqlite'],
+  'better-sqlite3': ['store/sqlite', 'store/postgres/slice.ts'],
+  pg: ['store/postgres'],
   undici: ['target/http'],
   pino: ['cli/log.ts'],
   zod: ['config'],

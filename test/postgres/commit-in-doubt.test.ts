@@ -79,3 +79,18 @@ for (const cut of CUTS) {
     expect((await once.list()).map(({ requestId }) => requestId)).toEqual([made.requestId])
   })
 }
+
+test('an enqueue whose COMMIT is unanswered, and nobody can be asked: the caller is told of the doubt, and may say it again', async () => {
+  const { proxy, once, config } = await openFleet(api)
+  const producer = await openBehind(config)
+  proxy.cutAtCommit('unanswered', 'said again', { closes: true })
+  const request = { target: 'renders', payload: { n: 'said again' } }
+  await expect(producer.once.enqueue(request)).rejects.toMatchObject({
+    code: 'STORE_UNREACHABLE',
+    details: { inDoubt: true },
+    message: expect.stringContaining('may have happened'),
+  })
+  proxy.open()
+  const { requestId } = await producer.once.enqueue(request)
+  expect((await once.list()).map((row) => row.requestId)).toEqual([requestId])
+})

@@ -71,7 +71,16 @@ test('a role that may only make a schema of its own is enough', async () => {
   expect(await once.origin()).toEqual({ kind: 'own' })
   const checks = await diagnose({ config: once.config })
   expect(checks.map(({ name, ok }) => `${name} ${ok}`)).toEqual([
-    ...['versions ok', 'environment ok', 'server ok', 'database ok', 'origin ok', 'clock ok', 'unroutable ok', 'paused ok'],
+    ...[
+      'versions ok',
+      'environment ok',
+      'server ok',
+      'database ok',
+      'origin ok',
+      'clock ok',
+      'unroutable ok',
+      'paused ok',
+    ],
     ...['held ok', 'leases ok', 'code_versions ok', 'closing_windows ok', 'windows ok'],
   ])
 })
