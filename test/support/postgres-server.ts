@@ -85,7 +85,7 @@ export async function startServer({ flags = [], copy = null, as }: ServerOptions
   }
 }
 
-export async function askServer(url: string, text: string): Promise<Record<string, unknown>[]> {
+async function askServer(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url)
   client.on('error', () => {})
   await client.connect()

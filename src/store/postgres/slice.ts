@@ -9,7 +9,7 @@ import { TABLES, type Table } from './tables.ts'
 export type Cell = string | number | Buffer | null
 export type Row = Readonly<Record<string, Cell>>
 /** As PostgreSQL tells the version of a row: what is saved must still have it. */
-export const MARK = '^'
+const MARK = '^'
 
 /** Rows by table; of `outside`, numbers of what was not loaded. */
 export type Loaded = ReadonlyMap<string, readonly Row[]>
