@@ -233,6 +233,8 @@ function createLoop(options: WorkerOptions) {
     const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs(), slots.nextFreeInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
+    // A server that is slow to answer is no process that stood still.
+    stalls.noteRound()
     if (!takesWork() || isFull()) return
     const change = await changedElsewhere(clock.wallNow())
     if (change === null) return
