@@ -22,7 +22,7 @@ const LAYERS = [
 /** Package or global -> the only files or folders that may use it. */
 const DOORS: Record<string, readonly string[]> = {
   'better-sqlite3': ['store/sqlite', 'store/postgres/slice.ts'],
-  pg: ['store/postgres/connection.ts', 'store/postgres/watch.ts'],
+  pg: ['store/postgres'],
   undici: ['target/http'],
   pino: ['cli/log.ts'],
   zod: ['config'],

@@ -14,6 +14,8 @@ export interface WorkerOptions {
   readonly leaseMs: number
   /** How long a stopping worker waits for its calls. */
   readonly graceMs: number
+  /** Absolute path of the folder for answers that a store on a server does not take; made when it is needed. */
+  readonly stateFolder: string
 }
 
 /** A whole config after parsing, frozen: defaults filled in, durations in ms, paths absolute. */

@@ -28,6 +28,8 @@ export interface TargetsInCode<Targets extends readonly GivenTarget[]> {
     readonly leaseMs?: Duration
     /** How long a stopping worker waits for its calls, default 25 s. */
     readonly graceMs?: Duration
+    /** Where answers are kept that a store on PostgreSQL does not take; default `.onceish` in the working directory. */
+    readonly stateFolder?: string
   }
   /** Limits that targets share, by the name that their `limits.bucket` says. */
   readonly buckets?: Readonly<Record<string, BucketDescription>>

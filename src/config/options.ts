@@ -26,6 +26,7 @@ const workerSchema = section({
   concurrency: whole(1, 100_000).default(64),
   leaseMs: duration({ min: 1000 }).default(60_000),
   graceMs: duration().default(25_000),
+  stateFolder: z.string().min(1).default('.onceish'),
 })
 
 const optionsSchema = section({
@@ -65,7 +66,7 @@ export function parseConfig(written: unknown, place: ConfigPlace): Config {
     store: storeOf(store, place.baseDir),
     namespace: namespace ?? null,
     maxPayloadBytes,
-    worker: Object.freeze(worker),
+    worker: Object.freeze({ ...worker, stateFolder: resolve(place.baseDir, worker.stateFolder) }),
     buckets: freezeDeeply(buckets),
     targets: freezeDeeply(Object.fromEntries(definitions.map((definition) => [definition.name, definition]))),
     // Schemas and functions are the user's own: nothing of them is frozen.

@@ -8,6 +8,8 @@ export interface WorkerCounters {
   readonly storeBusy: number
   /** Tries that failed for want of space. */
   readonly storeFull: number
+  /** Tries that failed since the store's server was not to be reached. */
+  readonly storeUnreachable: number
   /** Tries that failed for any other reason of the machine: input and output, permissions. */
   readonly storeFailed: number
   /** Calls whose lease had run out or was another's when it was to be renewed. */
@@ -32,6 +34,7 @@ export function createCounters(): Counting {
     turns: 0,
     storeBusy: 0,
     storeFull: 0,
+    storeUnreachable: 0,
     storeFailed: 0,
     leasesLost: 0,
     callsKeptBack: 0,

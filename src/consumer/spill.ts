@@ -4,9 +4,11 @@ import { createHash, randomUUID } from 'node:crypto'
 import {
   appendFileSync,
   closeSync,
+  type Dirent,
   fstatSync,
   fsyncSync,
   ftruncateSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -18,7 +20,7 @@ import { OUTCOME_KINDS } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
 
 export interface SpillPlace {
-  /** Path of the store's file; spill files stand beside it. */
+  /** Path of the store's file, or a name in the state folder; spill files stand beside it. */
   readonly storePath: string
   readonly incarnation: string
   /** Of this worker's life: names its own file. */
@@ -27,6 +29,7 @@ export interface SpillPlace {
 
 /** @throws where the disk does not take it either: the answers stay in memory, and the file is as it was. */
 export function writeSpill(place: SpillPlace, results: readonly AttemptResult[]): void {
+  mkdirSync(dirname(place.storePath), { recursive: true, mode: 0o700 })
   const file = openSync(ownPath(place), 'a', 0o600)
   const { size } = fstatSync(file)
   try {
@@ -60,11 +63,21 @@ export interface SpilledFile {
 export function takeSpills(place: SpillPlace): SpilledFile[] {
   const folder = dirname(place.storePath)
   const prefix = `${basename(place.storePath)}.spill-`
-  return readdirSync(folder, { withFileTypes: true })
+  return entriesOf(folder)
     .filter((entry) => entry.isFile())
     .map((entry) => entry.name)
     .filter((name) => name.startsWith(prefix) && name.endsWith('.ndjson') && !name.includes(place.boot))
     .flatMap((name) => takeSpill(join(folder, name), place))
+}
+
+/** A folder that nobody has needed yet is not there. */
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
 }
 
 /** Call after the commit that settled the file's answers. */

@@ -17,6 +17,7 @@ const MAX_MS = 5000
 const COUNTED = {
   STORE_BUSY: 'storeBusy',
   STORE_FULL: 'storeFull',
+  STORE_UNREACHABLE: 'storeUnreachable',
   STORE_IO_FAILED: 'storeFailed',
   STORE_UNWRITABLE: 'storeFailed',
 } as const satisfies Partial<Record<ErrorCode, keyof Counting>>

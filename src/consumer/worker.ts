@@ -11,7 +11,7 @@ import type { AttemptResult } from '../core/settlement.ts'
 import type { Tracking } from '../core/tracking.ts'
 import { refuseForeign } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
-import type { Claimable, Investigation, Preparation, TrackedTask, WorkerLife } from '../store/turn.ts'
+import type { Claimable, Investigation, Preparation, TrackedTask, TurnResult, WorkerLife } from '../store/turn.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { AbortLike, TargetRegistry } from '../target/target.ts'
 import { createAnswers } from './answers.ts'
@@ -130,6 +130,8 @@ function createLoop(options: WorkerOptions) {
   /** Of many targets, where the last turn ended its look at them. */
   let lookFrom: string | null = null
   let nextDueAt: number | null = null
+  /** Of the turn that was tried last and threw: what is to be done where it turns out to have happened. */
+  let concludeLast: ((result: TurnResult) => void) | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
   let hasBegun = false
   let hasEnded = false
@@ -233,6 +235,8 @@ function createLoop(options: WorkerOptions) {
     const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs(), slots.nextFreeInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
+    // A server that is slow to answer is no process that stood still.
+    stalls.noteRound()
     if (!takesWork() || isFull()) return
     const change = await changedElsewhere(clock.wallNow())
     if (change === null) return
@@ -315,7 +319,17 @@ function createLoop(options: WorkerOptions) {
     answers.spill()
   }
 
+  /** A turn whose commit was not answered is known before the next begins: its calls are made once, or never. */
   async function turn(): Promise<void> {
+    if (concludeLast !== null) {
+      const made = await store.turnInDoubt(life)
+      if (made !== null) concludeLast(made)
+      concludeLast = null
+    }
+    await nextTurn()
+  }
+
+  async function nextTurn(): Promise<void> {
     const results = answers.waiting.slice(0, MOST_A_TURN)
     const findings = checks.findings(callSlots())
     const renewals = running.dueForRenewal()
@@ -328,6 +342,7 @@ function createLoop(options: WorkerOptions) {
     if (options.claimsReady && claimSlots === 0 && mayHaveWork) mayHaveReady = true
     // Whoever makes work while this turn runs is heard after it.
     mayHaveWork = trouble.isOn
+    concludeLast = conclude
     const result = await store.turn({
       now: () => {
         grantedAt = instantOf(clock)
@@ -351,29 +366,34 @@ function createLoop(options: WorkerOptions) {
       policyOf,
       random: options.random,
     })
+    concludeLast = null
     stalls.expectWithin(0)
-    // The commit stands: only now is what it settled forgotten here.
-    answers.settled(results.length)
-    checks.recorded(findings, result.reconciled)
-    mayHaveWork ||= result.more
-    if (claimSlots > 0) {
-      mayHaveReady = result.moreReady
-      lookFrom = result.lookedThrough
+    conclude(result)
+
+    function conclude(result: TurnResult): void {
+      // The commit stands: only now is what it settled forgotten here.
+      answers.settled(results.length)
+      checks.recorded(findings, result.reconciled)
+      mayHaveWork ||= result.more
+      if (claimSlots > 0) {
+        mayHaveReady = result.moreReady
+        lookFrom = result.lookedThrough
+      }
+      nextDueAt = result.nextDueAt
+      for (const { lease } of renewals) lease.renewed(grantedAt)
+      running.lose(result.lost)
+      tally.note(result)
+      ranking.hear(result.agingMs)
+      for (const call of result.calls) running.start(call, grantedAt)
+      for (const investigation of result.investigations) {
+        checks.reconcile(investigation.row.target, (signal) => options.reconcile(investigation, { signal }))
+      }
+      for (const task of result.toTrack) {
+        checks.track(task.row.target, (signal) => options.track(task, signal))
+      }
+      options.onPlain?.(() => plainEvents(results, result.settled, `worker:${options.name}`))
+      options.onProgress?.(tally.report())
     }
-    nextDueAt = result.nextDueAt
-    for (const { lease } of renewals) lease.renewed(grantedAt)
-    running.lose(result.lost)
-    tally.note(result)
-    ranking.hear(result.agingMs)
-    for (const call of result.calls) running.start(call, grantedAt)
-    for (const investigation of result.investigations) {
-      checks.reconcile(investigation.row.target, (signal) => options.reconcile(investigation, { signal }))
-    }
-    for (const task of result.toTrack) {
-      checks.track(task.row.target, (signal) => options.track(task, signal))
-    }
-    options.onPlain?.(() => plainEvents(results, result.settled, `worker:${options.name}`))
-    options.onProgress?.(tally.report())
   }
 
   function takeOverSpills(): void {

@@ -10,7 +10,20 @@ export interface StoreInspection {
   /** Those that are there, the database first. */
   readonly files: readonly FileFacts[]
   readonly engine: string
+  /** Of a store on a server that was reached; absent: it is a file. */
+  readonly server?: ServerFacts | null
   readonly database: DatabaseInspection
+}
+
+export interface ServerFacts {
+  readonly version: string
+  /** What it commits is on its disk. */
+  readonly isSynced: boolean
+  readonly writesWholePages: boolean
+  readonly isStandby: boolean
+  readonly isReadOnly: boolean
+  /** Its clock, UTC epoch ms. */
+  readonly now: number
 }
 
 export interface FolderFacts {

@@ -3,6 +3,7 @@ import { OnceishError } from '../core/errors.ts'
 import type { CopyDestination, CopySource } from './copying.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
 import { openCopyDestination } from './postgres/copy-destination.ts'
+import { inspectPostgres } from './postgres/inspect.ts'
 import { openPostgresStore } from './postgres/postgres-store.ts'
 import { openCopySource } from './sqlite/copy-source.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
@@ -18,6 +19,8 @@ export interface OpenStoreOptions {
   readonly probe?: StoreProbe | undefined
   /** The caller's time counts, as under a virtual clock, also where the engine has a clock of its own. */
   readonly isTimeGiven?: boolean | undefined
+  /** Where workers on a server's store keep what it does not take; a file's store has its own folder. */
+  readonly stateFolder?: string | undefined
 }
 
 /**
@@ -44,8 +47,7 @@ export async function openCopy(
   return { source: await openCopySource(from), destination: (create) => openCopyDestination(to, create) }
 }
 
-/** Never throws for what is wrong with the store. @throws OnceishError STORE_UNSUPPORTED for a postgres:// URL. */
+/** Never throws for what is wrong with the store. */
 export async function inspectStore(location: string, options: InspectOptions): Promise<StoreInspection> {
-  if (POSTGRES_URL.test(location)) throw new OnceishError('STORE_UNSUPPORTED', 'doctor looks at SQLite files only')
-  return inspectSqlite(location, options)
+  return POSTGRES_URL.test(location) ? inspectPostgres(location, options) : inspectSqlite(location, options)
 }

@@ -173,6 +173,11 @@ export interface Store {
   ): EnqueueResult | Promise<EnqueueResult>
   turn(input: TurnInput): Promise<TurnResult>
   /**
+   * What became of this worker's last turn, where it threw since the answer to its commit was lost: what it made, or null where it did
+   * not happen, or nothing was in doubt. To be asked before the next turn. @throws OnceishError STORE_UNREACHABLE: it is still not known
+   */
+  turnInDoubt(worker: WorkerLife): Promise<TurnResult | null>
+  /**
    * A reader with a memory of its own: null where no other connection has committed since it was last asked. Cheap enough to
    * ask many times a second.
    */

@@ -143,7 +143,13 @@ describe('reading it', () => {
       store: join(cwd, 'onceish.db'),
       namespace: null,
       maxPayloadBytes: 1_048_576,
-      worker: { name: hostname(), concurrency: 64, leaseMs: 60_000, graceMs: 25_000 },
+      worker: {
+        name: hostname(),
+        concurrency: 64,
+        leaseMs: 60_000,
+        graceMs: 25_000,
+        stateFolder: join(cwd, '.onceish'),
+      },
       targets: {},
     })
   })

@@ -543,6 +543,26 @@ test('trouble with a read ends no worker and loses no answer', async () => {
   expect((await once.status()).states).toEqual({ submitted: 1 })
 })
 
+test('a store that is slow to answer is no process that stood still', async () => {
+  const path = join(tempDir(), 'jobs.db')
+  const store = await openStore(path, { create: true, now: Date.now() })
+  onTestFinished(() => store.close())
+  const answeredAfterMs = 1200
+  let answers = 0
+  const slow: Store = {
+    ...store,
+    watchChanges: () => async () => {
+      await new Promise<void>((resolve) => void systemClock.after(answeredAfterMs, resolve))
+      answers++
+      return null
+    },
+  }
+  const worker = await workOver(slow, configFor(api.origin, { worker: { leaseMs: 4000 } }))
+  onTestFinished(() => worker.close())
+  await waitFor(() => answers >= 2, { what: 'two slow answers' })
+  expect(worker.counters().stalls).toBe(0)
+})
+
 test('a worker that breaks off writes what it was answered to disk, and the next one settles it', async () => {
   const path = join(tempDir(), 'jobs.db')
   const store = await openStore(path, { create: true, now: Date.now() })

@@ -202,7 +202,7 @@ function messages(origin: string): RawConfig {
   }
 }
 
-function merge(base: RawConfig, overrides: RawConfig): RawConfig {
+export function merge(base: RawConfig, overrides: RawConfig): RawConfig {
   const merged: Record<string, unknown> = { ...base }
   for (const [name, value] of Object.entries(overrides)) {
     const present = merged[name]

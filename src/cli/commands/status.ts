@@ -106,11 +106,18 @@ function groupLines({ targets }: StoreStatus, now: number): string[] {
   return rows.length === 0 ? [] : ['', table(['target', 'groups', 'most ready', 'waits longest'], rows)]
 }
 
+const RESTORED = {
+  behind: 'it was put back from a copy',
+  other_store: 'it was put back from a copy',
+  no_record: 'it was put back from a copy',
+  failed_over: 'a standby was promoted, or it was put back from a backup',
+} as const
+
 /** Without a word of a person about it, nothing of this store is called. */
 function originLines(origin: StoreOrigin, { next }: Context): string[] {
   if (origin.kind === 'own') return []
   const words = origin.kind === 'moved' ? 'recover --moved' : 'recover --restored --dry-run'
-  const what = origin.kind === 'moved' ? `it was moved here from ${origin.from}` : 'it was put back from a copy'
+  const what = origin.kind === 'moved' ? `it was moved here from ${origin.from}` : RESTORED[origin.why]
   return ['', `nothing of this store is called, since ${what}: ${next(words)}`]
 }
 

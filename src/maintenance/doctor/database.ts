@@ -61,7 +61,9 @@ export function checkOrigin({ database: { origin }, next }: DatabaseView): Check
     return fail('origin', `it was at ${origin.from} when it last called`, `${next('recover --moved')}, or --restored`)
   }
   const since = new Date(origin.knownUntil).toISOString()
-  return fail('origin', `put back from a copy: calls since ${since} are forgotten`, next('recover --restored'))
+  const what =
+    origin.why === 'failed_over' ? 'a standby was promoted, or it was put back from a backup' : 'put back from a copy'
+  return fail('origin', `${what}: calls since ${since} may be forgotten`, next('recover --restored'))
 }
 
 export function checkLog({ database: { log } }: DatabaseView): Check {

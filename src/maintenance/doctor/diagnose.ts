@@ -15,6 +15,7 @@ import {
   checkSize,
 } from './database.ts'
 import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
+import { checkServer, checkServerClock, checkTables } from './server.ts'
 import {
   checkClosingWindows,
   checkCodeVersions,
@@ -34,6 +35,9 @@ const MACHINE_CHECKS = [
   checkDatabase,
 ]
 const DATABASE_CHECKS = [checkOrigin, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
+/** What a file's checks ask of the machine, a server's ask of the server. */
+const SERVER_CHECKS = [checkVersions, checkEnvironment, checkServer, checkTables]
+const SERVED_CHECKS = [checkOrigin, checkServerClock]
 const WORK_CHECKS = [
   checkRoutes,
   checkPauses,
@@ -53,7 +57,7 @@ export interface DiagnoseOptions {
   readonly next?: (words: string) => string
 }
 
-/** What is wrong with a store is told, not thrown. @throws OnceishError STORE_UNSUPPORTED */
+/** What is wrong with a store is told, not thrown. */
 export async function diagnose(options: DiagnoseOptions): Promise<readonly Check[]> {
   const { config, isFull = false } = options
   const now = systemClock.wallNow()
@@ -68,11 +72,12 @@ export async function diagnose(options: DiagnoseOptions): Promise<readonly Check
 }
 
 export function checksOf(facts: DoctorFacts): readonly Check[] {
-  const checks = MACHINE_CHECKS.map((check) => check(facts))
-  const { database } = facts.inspection
+  const { database, server } = facts.inspection
+  const isFile = server === undefined
+  const checks = (isFile ? MACHINE_CHECKS : SERVER_CHECKS).map((check) => check(facts))
   if (database.kind !== 'read') return checks
   const view: DatabaseView = { ...facts, database }
-  checks.push(...DATABASE_CHECKS.map((check) => check(view)))
+  checks.push(...(isFile ? DATABASE_CHECKS : SERVED_CHECKS).map((check) => check(view)))
   if (database.work === null) return checks
   const workView: WorkView = { ...view, work: database.work }
   return [...checks, ...WORK_CHECKS.map((check) => check(workView))]

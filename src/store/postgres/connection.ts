@@ -1,9 +1,10 @@
-// A pool of node-postgres clients, transactions that are done again whole where the server asks for it, and the words for what can
-// go wrong. A commit whose answer was lost is asked about, never guessed.
+// A pool of node-postgres clients, and transactions that are done again whole where the server asks for it. A commit whose answer was
+// lost is asked about (commit-fate.ts), never guessed.
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
-import { isOnceishError, OnceishError } from '../../core/errors.ts'
-import { CHANGED_STATE } from './schema.ts'
+import { OnceishError } from '../../core/errors.ts'
+import { ERA_SQL, type Fate, fateOf, type LostTicket } from './commit-fate.ts'
+import { codeOf, isInTheWay, isLost, isNameLost, toStoreError, withoutCredentials } from './server-errors.ts'
 
 export interface Transaction {
   /** One statement, one round trip. Rows as objects; int8 comes as a number. */
@@ -28,27 +29,54 @@ export interface Database {
   /** As people are shown it: without credentials. */
   readonly location: string
   /** Runs again from the start where another transaction was in its way. @throws OnceishError STORE_* */
-  transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactOptions): Promise<T>
+  transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactOptions<T>): Promise<T>
   /** Reads of one instant. */
-  read<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  read<T>(work: (tx: Transaction) => Promise<T>, options?: { readonly patienceMs?: number }): Promise<T>
   /** A client of its own, for LISTEN. */
   connect(): Promise<pg.Client>
   close(): Promise<void>
 }
 
-export interface TransactOptions {
+export interface TransactOptions<T> {
   /** Right before COMMIT is sent, and right after it is known to have happened. */
   readonly beforeCommit?: () => void
   readonly committed?: () => void
+  /** How long one statement may take; a network that was cut tells nobody. */
+  readonly patienceMs?: number
+  /** How long an answer to COMMIT that was lost is asked for, before STORE_UNREACHABLE is thrown. */
+  readonly askForMs?: number
+  /** It is thrown now, and the commit is in doubt: `ask` goes on asking. */
+  readonly inDoubt?: (ask: Ask<T>) => void
+  /** After a crash of the server: whether what it made is there. */
+  readonly isThere?: (tx: Transaction, made: T) => Promise<boolean>
 }
 
+/**
+ * What became of the commit: what the transaction made, or null where it surely did not happen, or nobody can tell any more.
+ * @throws OnceishError STORE_*: it is still not known
+ */
+export type Ask<T> = () => Promise<T | null>
+
+const WRITE = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 const READ = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
+const READING: Session = { begin: READ, era: '', systemIdentifier: '' }
 const TRIES = 20
-/** How long an answer to COMMIT that was lost is asked for. */
+/** Of a transaction whose connection was gone before COMMIT was sent: it surely did not happen. */
+const TRIES_WHEN_LOST = 3
 const ASK_FOR_MS = 30_000
-const ASK_EVERY_MS = 200
 const POOL_SIZE = 4
 const CONNECT_WITHIN_MS = 10_000
+const PATIENCE_MS = 120_000
+const CLOSE_WITHIN_MS = 1000
+
+/**
+ * What a transaction of ours needs where the server's default is another: a commit that outlives a crash, and rows that a process which
+ * stands still, or is cut off, does not lock for ever.
+ */
+const OWN_SETTINGS = [
+  { name: 'synchronous_commit', unfit: 'off', own: 'on' },
+  { name: 'idle_in_transaction_session_timeout', unfit: '0', own: '10s' },
+] as const
 
 /** node-postgres gives int8 as text, since it can be larger than a number is exact; ours cannot. */
 const TYPES: pg.CustomTypesConfig = {
@@ -63,6 +91,7 @@ export function openDatabase(url: string): Database {
     application_name: 'onceish',
     types: TYPES,
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
     connectionTimeoutMillis: CONNECT_WITHIN_MS,
   }
   const pool = new pg.Pool({ ...settings, max: POOL_SIZE, idleTimeoutMillis: 60_000 })
@@ -71,6 +100,7 @@ export function openDatabase(url: string): Database {
   /** Off for good once a pooler has shown that it gives each transaction another server connection. */
   let namesStatements = true
   const names = new Map<string, string>()
+  const sessions = new WeakMap<pg.ClientBase, Session>()
 
   function nameOf(text: string): string {
     const known = names.get(text)
@@ -80,181 +110,209 @@ export function openDatabase(url: string): Database {
     return name
   }
 
-  const systems = new WeakMap<pg.ClientBase, string>()
-
-  async function systemOf(client: pg.ClientBase): Promise<string> {
-    const known = systems.get(client)
-    if (known !== undefined) return known
-    const { rows } = await client.query<{ id: string }>('SELECT system_identifier::text AS id FROM pg_control_system()')
-    const id = rows[0]?.id ?? ''
-    systems.set(client, id)
-    return id
-  }
-
   /** @param begun the answer to BEGIN, behind which the first statement is sent without waiting for it. */
-  function speak(client: pg.ClientBase, systemIdentifier: string, begun: Promise<unknown>): Transaction {
+  function speak(client: pg.ClientBase, session: Session, begun: Promise<unknown>, patienceMs: number): Transaction {
     return {
       ticket: null,
-      systemIdentifier,
+      systemIdentifier: session.systemIdentifier,
       query: async <R extends object>(text: string, values: readonly unknown[] = []) => {
         const query = { text, values: [...values], ...(namesStatements && { name: nameOf(text) }) }
-        const { rows } = await client.query<R>(query)
+        const { rows } = await client.query<R>({ ...query, query_timeout: patienceMs } as pg.QueryConfig)
         await begun
         return rows
       },
     }
   }
 
-  async function once<T>(begin: string, work: (tx: Transaction) => Promise<T>, options: TransactOptions): Promise<T> {
-    const client = await pool.connect()
+  async function checkOut(): Promise<pg.PoolClient> {
+    try {
+      return await pool.connect()
+    } catch (error) {
+      const isFull = pool.totalCount >= POOL_SIZE && isLost(error) && codeOf(error) === ''
+      if (!isFull) throw new NoConnection(error)
+      throw new OnceishError(
+        'STORE_BUSY',
+        `all ${POOL_SIZE} connections of this process to ${location} were busy for ${CONNECT_WITHIN_MS / 1000} s: ask for less at a time`,
+        { cause: error },
+      )
+    }
+  }
+
+  /** Asked once a connection. */
+  async function sessionOf(client: pg.ClientBase): Promise<Session> {
+    const known = sessions.get(client)
+    if (known !== undefined) return known
+    const columns = OWN_SETTINGS.map(({ name }) => `current_setting('${name}') AS ${name}`).join(', ')
+    const system = '(SELECT system_identifier::text FROM pg_control_system()) AS system'
+    const query = say(`SELECT ${columns}, ${system}, ${ERA_SQL} AS era`, CONNECT_WITHIN_MS)
+    const row = (await client.query<Record<string, string>>(query)).rows[0]
+    const own = OWN_SETTINGS.filter(({ name, unfit }) => row?.[name] === unfit)
+    const begin = [WRITE, ...own.map((setting) => `SET LOCAL ${setting.name} TO '${setting.own}'`)].join('; ')
+    const session = { begin, era: row?.['era'] ?? '', systemIdentifier: row?.['system'] ?? '' }
+    sessions.set(client, session)
+    return session
+  }
+
+  async function once<T>(isRead: boolean, work: (tx: Transaction) => Promise<T>, options: TransactOptions<T>) {
+    const client = await checkOut()
     // Told by the query that is under way as well; without a listener it would end the process.
     const ignore = () => {}
     client.on('error', ignore)
-    let broken: unknown
+    const { patienceMs = PATIENCE_MS } = options
+    let isBroken = true
     try {
-      const systemIdentifier = await systemOf(client)
-      const begun = client.query(begin)
+      const session = isRead ? READING : await sessionOf(client)
+      const begun = client.query(say(session.begin, patienceMs))
       begun.catch(() => {}) // told with the first statement
-      const tx = speak(client, systemIdentifier, begun)
+      const tx = speak(client, session, begun, patienceMs)
       const made = await work(tx)
       options.beforeCommit?.()
-      await commit(client, tx.ticket, begin === READ)
+      const ticket = tx.ticket ?? (isRead ? null : ((await tx.query<Ticket>(`SELECT ${TICKET_SQL}`))[0] ?? null))
+      await commit(client, ticket && { ...ticket, era: session.era }, made, patienceMs)
+      isBroken = false
       return made
     } catch (error) {
-      broken = error
-      if (!isLost(error))
-        await client.query('ROLLBACK').then(
-          () => (broken = undefined),
-          () => {},
-        )
+      if (!isLost(error) && !(error instanceof LostCommit)) isBroken = !(await isRolledBack(client, patienceMs))
+      // What was ended in the middle of a function may have left a lock of the session behind.
+      if (codeOf(error) === '57014') isBroken = true
       throw error
     } finally {
       client.off('error', ignore)
-      client.release(broken !== undefined)
+      client.release(isBroken)
     }
   }
 
-  async function commit(client: pg.ClientBase, known: Ticket | null, isRead: boolean): Promise<void> {
-    const ticket = known ?? (isRead ? undefined : (await client.query<Ticket>(`SELECT ${TICKET_SQL}`)).rows[0])
-    const { xid = null, branch = '' } = ticket ?? {}
+  async function commit(client: pg.ClientBase, ticket: LostTicket | null, made: unknown, patienceMs: number) {
     try {
-      await client.query('COMMIT')
+      await client.query(say('COMMIT', patienceMs))
     } catch (error) {
-      if (xid === null || !isLost(error)) throw error
-      if (!(await hasCommitted(xid, branch, error))) throw new AbortedCommit(error)
+      if (ticket === null || ticket.xid === null || !isLost(error)) throw error
+      throw new LostCommit(ticket, made, error)
     }
   }
 
-  /** Another session of the same server knows what became of it. */
-  async function hasCommitted(xid: string, branch: string, lost: unknown): Promise<boolean> {
-    const until = performance.now() + ASK_FOR_MS
-    while (performance.now() < until) {
-      try {
-        const { rows } = await pool.query<{ status: string | null; branch: string }>(
-          `SELECT pg_xact_status($1::text::xid8) AS status, left(pg_walfile_name(pg_current_wal_lsn()), 8) AS branch`,
-          [xid],
-        )
-        const { status = null, branch: now } = rows[0] ?? {}
-        // Numbers of another branch of history are of other transactions.
-        if (now !== branch || status === null) break
-        if (status !== 'in progress') return status === 'committed'
-      } catch (error) {
-        if (!isLost(error)) break
-      }
-      await delay(ASK_EVERY_MS)
+  async function ask<T>({ ticket, made }: LostCommit, { isThere }: TransactOptions<T>, forMs: number): Promise<Fate> {
+    const fate = await fateOf(pool, ticket, forMs)
+    if (fate !== 'perhaps') return fate
+    if (isThere === undefined) return 'unknowable'
+    return (await transact(true, (tx) => isThere(tx, made as T), {})) ? 'committed' : 'aborted'
+  }
+
+  /** @returns null: it surely did not happen. */
+  async function afterLoss<T>(lost: LostCommit, options: TransactOptions<T>): Promise<{ made: T } | null> {
+    const conclude = () => {
+      options.committed?.()
+      return lost.made as T
     }
-    throw lost
+    const fate = await ask(lost, options, options.askForMs ?? ASK_FOR_MS)
+    if (fate === 'committed') return { made: conclude() }
+    if (fate === 'aborted') return null
+    if (fate === 'unanswered') {
+      options.inDoubt?.(async () => {
+        const later = await ask(lost, options, 0)
+        if (later === 'unanswered') throw inDoubt(lost)
+        return later === 'committed' ? conclude() : null
+      })
+    }
+    throw inDoubt(lost)
+  }
+
+  function inDoubt(lost: LostCommit): OnceishError {
+    const said = lost.cause instanceof Error ? lost.cause.message : String(lost.cause)
+    return new OnceishError(
+      'STORE_UNREACHABLE',
+      `${location} was lost while it committed (${said}), and whether it did is not known: what was asked for may have happened`,
+      { cause: lost.cause, details: { inDoubt: true } },
+    )
   }
 
   async function transact<T>(
-    begin: string,
+    isRead: boolean,
     work: (tx: Transaction) => Promise<T>,
-    options: TransactOptions = {},
+    options: TransactOptions<T>,
   ): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        const made = await once(begin, work, options)
+        const made = await once(isRead, work, options)
         options.committed?.()
         return made
       } catch (error) {
-        const code = codeOf(error)
-        // What a name was given to is gone with the server connection that knew it.
-        if (code === '26000' || code === '42P05') namesStatements = false
-        else if (!(error instanceof AbortedCommit) && !AGAIN.has(code)) throw toStoreError(error, location)
-        if (tries >= TRIES) throw toStoreError(error, location)
+        if (error instanceof LostCommit) {
+          const known = await afterLoss(error, options)
+          if (known !== null) return known.made
+        } else if (isNameLost(error)) namesStatements = false
+        else if (!isInTheWay(error) && !(mayBeStale(error) && tries < TRIES_WHEN_LOST)) throw ours(error)
+        if (tries >= TRIES) throw ours(error)
         await delay(Math.random() * Math.min(200, 2 ** tries))
       }
     }
   }
 
+  const ours = (error: unknown) => {
+    const cause = error instanceof NoConnection || error instanceof LostCommit ? error.cause : error
+    return toStoreError(cause, location)
+  }
+
   return {
     location,
-    transact: (work, options) => transact('BEGIN', work, options),
-    read: (work) => transact(READ, work),
+    transact: (work, options = {}) => transact(false, work, options),
+    read: (work, options = {}) => transact(true, work, options),
     connect: async () => {
       const client = new pg.Client(settings)
       client.on('error', () => {})
       await client.connect()
       return client
     },
-    close: () => pool.end(),
+    close: () => withinMs(CLOSE_WITHIN_MS, pool.end()),
   }
 }
 
-/** The server is sure that it did not happen. */
-class AbortedCommit extends Error {
+function say(text: string, patienceMs: number): pg.QueryConfig {
+  return { text, query_timeout: patienceMs } as pg.QueryConfig
+}
+
+async function isRolledBack(client: pg.ClientBase, patienceMs: number): Promise<boolean> {
+  return client.query(say('ROLLBACK', patienceMs)).then(
+    () => true,
+    () => false,
+  )
+}
+
+/** A connection that was cut has nobody to take leave of. */
+export async function withinMs(ms: number, work: Promise<unknown>): Promise<void> {
+  const over = new AbortController()
+  await Promise.race([work, delay(ms, null, { signal: over.signal })])
+    .catch(() => {})
+    .finally(() => over.abort())
+}
+
+/** None was to be had. */
+class NoConnection extends Error {
   constructor(cause: unknown) {
-    super('the connection was lost, and the transaction with it', { cause })
+    super('no connection', { cause })
   }
 }
 
-/** Serialization failure, deadlock, a row that changed, a key that somebody else was first with, an idle transaction that was ended. */
-const AGAIN: ReadonlySet<string> = new Set(['40001', '40P01', CHANGED_STATE, '23505', '25P03'])
-
-function codeOf(error: unknown): string {
-  const { code } = error as { code?: unknown }
-  return typeof code === 'string' ? code : ''
+interface Session {
+  /** What its transactions that write begin with. */
+  readonly begin: string
+  readonly era: string
+  readonly systemIdentifier: string
 }
 
-/** Whether the connection is gone, and with it the answer. */
-function isLost(error: unknown): boolean {
-  const code = codeOf(error)
-  if (/^(?:08|57P0[1-5]|25P03)/.test(code)) return true
-  if (/^E[A-Z]+$/.test(code)) return true
-  return error instanceof Error && /connection|timeout exceeded|terminated/i.test(error.message) && code === ''
-}
-
-export function withoutCredentials(url: string): string {
-  try {
-    const parsed = new URL(url)
-    parsed.username = ''
-    parsed.password = ''
-    parsed.search = ''
-    return parsed.toString()
-  } catch {
-    return 'postgres://(not a URL)'
+/** COMMIT was sent, and the connection was gone before its answer. */
+class LostCommit extends Error {
+  readonly ticket: LostTicket
+  readonly made: unknown
+  constructor(ticket: LostTicket, made: unknown, cause: unknown) {
+    super('the connection was lost, and the answer to COMMIT with it', { cause })
+    this.ticket = ticket
+    this.made = made
   }
 }
 
-/** Our error for one of the server's or of the connection; ours pass as they are. */
-export function toStoreError(error: unknown, location: string): unknown {
-  if (isOnceishError(error)) return error
-  const code = codeOf(error)
-  const said = error instanceof Error ? error.message : String(error)
-  const fail = (ours: ConstructorParameters<typeof OnceishError>[0], message: string) =>
-    new OnceishError(ours, message, { cause: error, details: { postgres: code } })
-  if (code === '53300')
-    return fail(
-      'STORE_BUSY',
-      `${location} takes no more connections (${said}): raise max_connections, or put a pooler before it`,
-    )
-  if (code === '53100')
-    return fail('STORE_FULL', `no space left on the server of ${location}: free some; nothing was lost`)
-  if (code === '25006')
-    return fail('STORE_UNWRITABLE', `${location} is read-only, as a standby is: point "store" at the primary`)
-  if (code === '42501' || code.startsWith('28') || code === '3D000')
-    return fail('STORE_UNWRITABLE', `${location} refuses us (${said}): check the role, its password and its rights`)
-  if (AGAIN.has(code) || code === '55P03') return fail('STORE_BUSY', `${location} is too busy (${said}): try again`)
-  if (isLost(error)) return fail('STORE_UNREACHABLE', `${location} cannot be reached (${said || code})`)
-  return error
+/** A connection that had died while it rested, or died in work that it did not finish; one that says nothing at all is not tried again. */
+function mayBeStale(error: unknown): boolean {
+  if (error instanceof NoConnection) return false
+  return isLost(error) && !(error instanceof Error && error.message === 'Query read timeout')
 }

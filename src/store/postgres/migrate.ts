@@ -18,7 +18,7 @@ export interface MigrateOptions {
 /** @throws OnceishError STORE_NOT_FOUND, STORE_SCHEMA_NEWER, STORE_SCHEMA_OLDER */
 export async function migrate(db: Database, options: MigrateOptions): Promise<void> {
   const { schema: s, create, now } = options
-  const found = await db.transact((tx) => versionOf(tx.query, s))
+  const found = await db.read((tx) => versionOf(tx.query, s))
   refuseNewer(found, db.location)
   if (found === POSTGRES_SCHEMA_VERSION) return
   if (!create && found === 0) {

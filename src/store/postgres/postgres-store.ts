@@ -1,5 +1,7 @@
 // The Store on PostgreSQL. A transaction loads and locks the rows that it is about, in one round trip; the rules that run on a SQLite
 // file run on them in memory; what they changed is written back in another. Leases, due times and limits go by the server's clock.
+import { join } from 'node:path'
+import { systemClock } from '../../core/clock.ts'
 import { hasCode, OnceishError } from '../../core/errors.ts'
 import { NO_POLICY } from '../../core/policy.ts'
 import { AGED_FROM } from '../../core/ranking.ts'
@@ -23,9 +25,9 @@ import {
   type Store,
   type StoreProbe,
 } from '../store.ts'
-import type { SettledRow, TurnInput, TurnResult } from '../turn.ts'
+import type { SettledRow, TurnInput, TurnResult, WorkerLife } from '../turn.ts'
 import type { OrphanResult } from '../views.ts'
-import { openDatabase, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
+import { type Ask, openDatabase, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
 import { createPlaceCheck, enqueueIn, unfit } from './enqueue-in.ts'
 import { lockId } from './locks.ts'
 import { migrate, refuseNewer } from './migrate.ts'
@@ -47,12 +49,18 @@ export interface PostgresStoreOptions {
   readonly probe?: StoreProbe | undefined
   /** The caller's time counts, as under a virtual clock; absent: the server's. */
   readonly isTimeGiven?: boolean | undefined
+  /** Where workers keep what the store does not take; absent: nowhere. */
+  readonly stateFolder?: string | undefined
 }
 
 /** How often the high-water time is raised at most. */
 const HIGH_WATER_EVERY_MS = 1000
 /** Rows beyond the slots that a turn may pass over, as the rules have it. */
 const PASSED_OVER_A_TURN = 200
+/** A turn takes milliseconds; who waits longer for the server has lost it, or it is of no use. */
+const TURN_PATIENCE_MS = 15_000
+/** Then the worker bears it, keeps its answers, and asks again. */
+const ASK_OF_A_TURN_MS = 1000
 
 /** @throws OnceishError STORE_* */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
@@ -79,6 +87,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const idLock = lockId(s, 'request_ids')
   const checkPlace = createPlaceCheck(db, s)
   let isClosing = false
+  /** Of turns whose commit was not answered, by worker. */
+  const turnsInDoubt = new Map<string, Ask<TurnResult>>()
 
   const checkOpen = () => {
     if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${db.location} is closed`)
@@ -116,8 +126,9 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     checkOpen()
     const made = await db.transact(
       async (tx) => {
+        const askedAt = systemClock.monotonicNow()
         const rows = await loadRows(tx, text, values)
-        checkVersion(rows)
+        clock?.hear(checkVersion(rows).now, askedAt)
         const result = slice.run(rows, (sql) => work(sql, rows))
         await save(tx, result.changes)
         if (makesWork) await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), commit])
@@ -144,6 +155,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   async function turn(input: TurnInput): Promise<TurnResult> {
     checkOpen()
+    turnsInDoubt.delete(ownerOf(input.worker))
     let hasCommitted = false
     const run = (isGuarded: boolean) => {
       let commits: readonly Commit[] = []
@@ -193,6 +205,12 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
             hasCommitted = true
             for (const commit of commits) probe?.('after-commit', commit)
           },
+          patienceMs: TURN_PATIENCE_MS,
+          askForMs: ASK_OF_A_TURN_MS,
+          inDoubt: (ask) => {
+            turnsInDoubt.set(ownerOf(input.worker), ask)
+          },
+          isThere: hasCalls,
         },
       )
     }
@@ -202,6 +220,24 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return run(true)
     })
     watch.committed(false)
+    return made
+  }
+
+  /** By the nonce of a call that it claimed; without one it is as if it had not happened, since answers are settled twice unharmed. */
+  async function hasCalls(tx: Transaction, { calls: [call] }: TurnResult): Promise<boolean> {
+    if (call === undefined) return false
+    const found = await tx.query(
+      `SELECT 1 FROM ${s}.task_state WHERE request_id = $1 AND attempt = $2 AND nonce = $3`,
+      [call.requestId, call.attempt, call.nonce],
+    )
+    return found.length > 0
+  }
+
+  async function turnInDoubt(worker: WorkerLife): Promise<TurnResult | null> {
+    checkOpen()
+    const made = (await turnsInDoubt.get(ownerOf(worker))?.()) ?? null
+    turnsInDoubt.delete(ownerOf(worker))
+    if (made !== null) watch.committed(false)
     return made
   }
 
@@ -223,14 +259,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   async function readStore(): Promise<{ store: StoreRow; origin: StoreOrigin }> {
     checkOpen()
+    const askedAt = systemClock.monotonicNow()
     const rows = await db.read((tx) =>
       loadRows(
         tx,
-        `SELECT 'store' AS t, to_json(x) AS r FROM ${s}.store x UNION ALL SELECT 'timeline', to_json(y) FROM ${s}.timeline() y`,
+        `SELECT 'store' AS t, to_json(x) AS r FROM (SELECT *, ${s}.now_ms() AS now FROM ${s}.store) x UNION ALL SELECT 'timeline', to_json(y) FROM ${s}.timeline() y`,
         [],
       ),
     )
     const store = checkVersion(rows)
+    clock?.hear(store.now, askedAt)
     const now = only<Pick<StoreRow, 'system_identifier' | 'timeline'>>(rows, 'timeline')
     return { store, origin: originOf(store, now?.system_identifier ?? '', now?.timeline) }
   }
@@ -252,6 +290,15 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     return change({ commit: 'orphan', text, values, makesWork }, (sql) => word(sql))
   }
 
+  try {
+    // Before anybody goes by it.
+    await readStore()
+  } catch (error) {
+    await db.close()
+    slice.close()
+    throw error
+  }
+
   return {
     clock,
     facts: async () => {
@@ -259,7 +306,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return {
         engine: 'postgres',
         location: db.location,
-        folderPath: null,
+        folderPath: options.stateFolder === undefined ? null : join(options.stateFolder, store.namespace),
         schemaVersion: store.schema_version,
         namespace: store.namespace,
         incarnation: store.incarnation,
@@ -301,6 +348,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       return enqueueIn(client, { db, schema: s, enqueue }, checkPlace)
     },
     turn,
+    turnInDoubt,
     watchChanges: watch.changes,
     watchCommits: watch.commits,
     onCommit: watch.onCommit,

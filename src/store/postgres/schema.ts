@@ -191,7 +191,10 @@ $f$;`
 /** Which server this is, and on which branch of its history: a promoted standby, and a copy put back, begin another. */
 const TIMELINE = `
 CREATE OR REPLACE FUNCTION $s.timeline() RETURNS TABLE (system_identifier text, timeline text) LANGUAGE sql VOLATILE AS $f$
-  SELECT system_identifier::text, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()
+  SELECT system_identifier::text, CASE WHEN pg_is_in_recovery()
+      THEN (SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint())
+      ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+    FROM pg_control_system()
 $f$;`
 
 /** Rows of requests as they are, by id, with the queue. `ledger`: and their hashes, orphans and kept payloads. */
@@ -267,7 +270,7 @@ BEGIN
     PERFORM 1 FROM $s.breakers ORDER BY target FOR UPDATE;
     PERFORM 1 FROM $s.timed_pauses ORDER BY scope, name, cause FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT 'store', to_json(x) FROM $s.store x
+  RETURN QUERY SELECT 'store', to_json(x) FROM (SELECT *, $s.now_ms() AS now FROM $s.store) x
     UNION ALL SELECT 'targets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.targets) x
     UNION ALL SELECT 'buckets', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.buckets) x
     UNION ALL SELECT 'bucket_members', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.bucket_members) x
@@ -488,7 +491,7 @@ BEGIN
     SELECT k.target, k.ordering_key FROM json_to_recordset(a->'keys') AS k (target text, ordering_key text))
     ORDER BY h.target, h.ordering_key FOR UPDATE;
   PERFORM 1 FROM $s.logical_hashes WHERE hash = ANY(hashes) ORDER BY hash FOR UPDATE;
-  RETURN QUERY SELECT 'store', to_json(x) FROM $s.store x;
+  RETURN QUERY SELECT 'store', to_json(x) FROM (SELECT *, $s.now_ms() AS now FROM $s.store) x;
   RETURN QUERY SELECT 'rankings', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.rankings) x;
   RETURN QUERY SELECT 'ordering_heads', to_json(x) FROM (SELECT h.xmin::text AS "^", h.* FROM $s.ordering_heads h
     WHERE (h.target, h.ordering_key) IN (

@@ -20,6 +20,8 @@ export interface StoreRow {
   readonly clock_ahead_ms: number
   readonly system_identifier: string
   readonly timeline: string
+  /** The server's clock, epoch ms. */
+  readonly now: number
 }
 
 export type Rows = Map<string, Row[]>

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { systemClock } from '../../core/clock.ts'
 import { earliest } from '../sqlite/due.ts'
 import type { Change } from '../store.ts'
-import type { Database } from './connection.ts'
+import { type Database, withinMs } from './connection.ts'
 
 export interface Watch {
   /** As `Store.watchChanges` has it. */
@@ -21,6 +21,9 @@ export interface Watch {
 /** The net: what was notified while nobody listened is found within so long. */
 const POLL_MS = 1000
 const LISTEN_AGAIN_MS = 2000
+const CLOSE_WITHIN_MS = 1000
+/** A worker asks between two turns: what takes longer is the server's trouble. */
+const PATIENCE_MS = 15_000
 
 /** @param schema quoted. */
 export function channelOf(schema: string): string {
@@ -37,8 +40,9 @@ export function createWatch(db: Database, schema: string): Watch {
   let listening: Promise<void> | null = null
 
   async function listen(): Promise<void> {
+    let made: pg.Client | null = null
     try {
-      const made = await db.connect()
+      made = await db.connect()
       if (isClosed) {
         await made.end()
         return
@@ -48,11 +52,12 @@ export function createWatch(db: Database, schema: string): Watch {
         notified++
         for (const wake of listeners) wake()
       })
-      made.on('end', again)
       await made.query(`LISTEN "${channelOf(schema)}"`)
+      made.on('end', again)
       // What came before it was heard.
       notified++
     } catch {
+      if (made !== null) void withinMs(CLOSE_WITHIN_MS, made.end())
       again()
     }
   }
@@ -75,16 +80,19 @@ export function createWatch(db: Database, schema: string): Watch {
         if (notified === seen && systemClock.monotonicNow() - askedAt < POLL_MS) return null
         seen = notified
         askedAt = systemClock.monotonicNow()
-        return db.read(async (tx) => {
-          const [row] = await tx.query<
-            Record<'work' | 'waiting' | 'expiry' | 'lease' | 'check' | 'pause', number | boolean | null>
-          >(hasWorkSql(schema), [targets, now])
-          if (row === undefined) return null
-          return {
-            work: row.work === true,
-            nextDueAt: earliest(row.waiting, row.expiry, row.lease, row.check, row.pause),
-          }
-        })
+        return db.read(
+          async (tx) => {
+            const [row] = await tx.query<
+              Record<'work' | 'waiting' | 'expiry' | 'lease' | 'check' | 'pause', number | boolean | null>
+            >(hasWorkSql(schema), [targets, now])
+            if (row === undefined) return null
+            return {
+              work: row.work === true,
+              nextDueAt: earliest(row.waiting, row.expiry, row.lease, row.check, row.pause),
+            }
+          },
+          { patienceMs: PATIENCE_MS },
+        )
       }
     },
     commits: () => {
@@ -114,7 +122,7 @@ export function createWatch(db: Database, schema: string): Watch {
       isClosed = true
       retry?.()
       await listening?.catch(() => {})
-      await client?.end().catch(() => {})
+      if (client !== null) await withinMs(CLOSE_WITHIN_MS, client.end())
     },
   }
 }

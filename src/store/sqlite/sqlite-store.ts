@@ -206,6 +206,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
       return enqueueIn(connection, path, request, now)
     },
     turn,
+    // A commit on a file is answered, or this process is dead.
+    turnInDoubt: async () => null,
     watchChanges: (targets) => {
       checkOpen()
       const served = JSON.stringify(targets)
