@@ -11,10 +11,11 @@ import type {
   SourceFacts,
 } from '../copying.ts'
 import { isSetAside, SET_ASIDE } from '../set-aside.ts'
-import { type Database, openDatabase, type Transaction, withoutCredentials } from './connection.ts'
+import { type Database, openDatabase, type Transaction } from './connection.ts'
 import { lockId } from './locks.ts'
 import { migrate, versionOf } from './migrate.ts'
 import { POSTGRES_SCHEMA_VERSION } from './schema.ts'
+import { withoutCredentials } from './server-errors.ts'
 import { TABLES, type Table } from './tables.ts'
 import { readUrl } from './url.ts'
 import { channelOf } from './watch.ts'

@@ -2,8 +2,9 @@
 // vanish together. What the promise rests on is checked, since the commit is not ours.
 import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import type { CallerClient, EnqueueResult } from '../store.ts'
-import { type Database, type Transaction, toStoreError } from './connection.ts'
+import type { Database, Transaction } from './connection.ts'
 import { CHANGED_STATE } from './schema.ts'
+import { toStoreError } from './server-errors.ts'
 
 export interface EnqueueInOptions {
   readonly db: Database
