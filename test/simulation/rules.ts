@@ -423,8 +423,8 @@ export const RULES: readonly Rule[] = [
     patches: [
       {
         file: 'store/sqlite/ordering.js',
-        find: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) ? dueAt : null',
-        replace: 'return leaveQueue(sql, { requestId, target, priority }, dueAt) || true ? dueAt : null',
+        find: 'return leaveQueue(sql, { requestId, target, group, priority }, dueAt) ? dueAt : null',
+        replace: 'return leaveQueue(sql, { requestId, target, group, priority }, dueAt) || true ? dueAt : null',
       },
     ],
     seed: 2924,
