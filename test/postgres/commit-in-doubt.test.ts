@@ -14,9 +14,9 @@ beforeAll(async () => {
 })
 afterAll(() => api.stop())
 
-/** As the claim, and the settlement, write them. */
+/** As the claim, and the settlement, write them: the plain answers of a turn go with its first statement. */
 const CLAIM = 'state\\":\\"invoking'
-const SETTLE = 'state\\":\\"submitted'
+const SETTLE = '"task_id":"'
 const CUTS: readonly Cut[] = ['unheard', 'unanswered']
 
 for (const cut of CUTS) {
