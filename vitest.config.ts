@@ -1,12 +1,20 @@
 import { defineConfig } from 'vitest/config'
 
-/** What holds on a SQLite file holds on PostgreSQL: the store's interface, a worker on it, and processes that are killed. */
+/** What holds on a SQLite file holds on PostgreSQL: the store's interface, and a worker on it. */
 const CONFORMANCE = [
   'aging', 'breaker', 'checks', 'deadlines', 'enqueue', 'groups', 'kept-payloads', 'limits', 'many-targets', 'operator', 'ordering',
   'orphans', 'reprioritize', 'say-to-each', 'time-line', 'together', 'turn',
-].map((name) => `test/store/${name}.test.ts`).concat(
-  'test/consumer/worker.test.ts', 'test/consumer/fair-share.test.ts', 'test/crash/matrix.test.ts', 'test/torture/torture.test.ts',
-) // biome-ignore format: one name after another reads best
+].map((name) => `test/store/${name}.test.ts`).concat('test/consumer/worker.test.ts', 'test/consumer/fair-share.test.ts') // biome-ignore format: one name after another reads best
+
+/** Minutes of servers and processes that are killed: of `ONCEISH_TEST_FULL=1`, which every change passes before it lands. */
+const LONG = [
+  ...['commit-in-doubt', 'copy', 'cut-off', 'failed-over', 'link-cut', 'refusals', 'retried'].map(
+    (name) => `test/postgres/${name}.test.ts`,
+  ),
+  'test/crash/matrix.test.ts',
+  'test/torture/torture.test.ts',
+]
+const isFull = process.env['ONCEISH_TEST_FULL'] === '1'
 
 const shared = {
   testTimeout: 90_000,
@@ -26,7 +34,8 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'postgres',
-          include: [...CONFORMANCE, 'test/postgres/**/*.test.ts'],
+          include: [...CONFORMANCE, 'test/postgres/**/*.test.ts', ...(isFull ? LONG : [])],
+          exclude: isFull ? [] : LONG,
           env: { ONCEISH_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/support/postgres-setup.ts'],
         },

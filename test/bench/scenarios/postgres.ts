@@ -211,10 +211,13 @@ async function together(bench: Bench, url: string): Promise<void> {
     const store = newStore(url)
     const once = await openOnceish({ config: configOf(store, api.origin) })
     await once.enqueueMany(Array.from({ length: requests }, (_, i) => ({ target: 'render', payload: payloadOf(i) })))
-    const startedAt = performance.now()
+    // They begin together, once all of them are up.
+    await once.pause('render')
     const started = await Promise.all(
       Array.from({ length: workers }, () => startProcess('worker.ts', store, api.origin)),
     )
+    const startedAt = performance.now()
+    await once.resume('render')
     for (;;) {
       const { states } = await once.status()
       if (states.submitted === requests) break
