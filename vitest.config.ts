@@ -8,13 +8,18 @@ const CONFORMANCE = [
 
 /** Minutes of servers and processes that are killed: of `ONCEISH_TEST_FULL=1`, which every change passes before it lands. */
 const LONG = [
-  ...['commit-in-doubt', 'copy', 'cut-off', 'failed-over', 'link-cut', 'refusals', 'retried'].map(
+  ...['commit-in-doubt', 'copy', 'cut-off', 'failed-over', 'refusals', 'retried'].map(
     (name) => `test/postgres/${name}.test.ts`,
   ),
   'test/crash/matrix.test.ts',
   'test/torture/torture.test.ts',
 ]
 const isFull = process.env['ONCEISH_TEST_FULL'] === '1'
+/** Two hosts and a link that is cut, where the machine permits network namespaces. */
+const OF_HOSTS = 'test/postgres/link-cut.test.ts'
+const hasHosts = process.env['ONCEISH_TEST_NETNS'] === '1'
+if (isFull && !hasHosts)
+  process.stderr.write(`${OF_HOSTS} is not run: ONCEISH_TEST_NETNS is not set, as .ci/run does where it may\n`)
 
 const shared = {
   testTimeout: 90_000,
@@ -35,7 +40,7 @@ export default defineConfig({
           ...shared,
           name: 'postgres',
           include: [...CONFORMANCE, 'test/postgres/**/*.test.ts', ...(isFull ? LONG : [])],
-          exclude: isFull ? [] : LONG,
+          exclude: [...(isFull ? [] : LONG), ...(hasHosts ? [] : [OF_HOSTS])],
           env: { ONCEISH_TEST_ENGINE: 'postgres' },
           globalSetup: ['test/support/postgres-setup.ts'],
         },
