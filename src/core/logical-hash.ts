@@ -60,12 +60,12 @@ function derived(
 }
 
 function checkGiven(given: unknown): void {
-  if (typeof given === 'string' && given.length > 0 && given.length <= MAX_LOGICAL_HASH_CHARS && given.isWellFormed())
-    return
+  const isText = typeof given === 'string' && given.isWellFormed() && !given.includes('\0')
+  if (isText && given.length > 0 && given.length <= MAX_LOGICAL_HASH_CHARS) return
   const shown = typeof given === 'string' ? `${given.length} of them` : JSON.stringify(given)
   throw new OnceishError(
     'REQUEST_INVALID',
-    `logicalHash is text of 1 to ${MAX_LOGICAL_HASH_CHARS} well-formed characters, not ${shown}`,
+    `logicalHash is text of 1 to ${MAX_LOGICAL_HASH_CHARS} well-formed characters without NUL, not ${shown}`,
   )
 }
 

@@ -170,14 +170,15 @@ export function checkedPriority(priority: number): number {
 function keyOf(request: EnqueueRequest, name: 'orderingKey' | 'group'): string | null {
   const key = request[name]
   if (key === undefined) return null
-  if (typeof key === 'string' && key.isWellFormed()) {
+  // Not every engine can store a NUL.
+  if (typeof key === 'string' && key.isWellFormed() && !key.includes('\0')) {
     const bytes = Buffer.byteLength(key)
     if (key.trim() !== '' && bytes <= MAX_KEY_BYTES) return key
   }
   const given = typeof key === 'string' ? `${Buffer.byteLength(key)} bytes` : typeof key
   throw new OnceishError(
     'REQUEST_INVALID',
-    `${name} is well-formed text, not blank, of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
+    `${name} is well-formed text without NUL, not blank, of 1 to ${MAX_KEY_BYTES} bytes in UTF-8, not ${given}: use an id, or a hash of what is longer`,
   )
 }
 

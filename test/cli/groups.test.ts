@@ -77,7 +77,7 @@ test('a customer who leaves has what is queued canceled at once, first without c
 
 test.each([
   ['', 2, /--group/],
-  ['x'.repeat(257), 1, /group is well-formed text, not blank, of 1 to 256 bytes in UTF-8, not 257 bytes/],
+  ['x'.repeat(257), 1, /group is well-formed text without NUL, not blank, of 1 to 256 bytes in UTF-8, not 257 bytes/],
 ])('a group that is empty or too long is refused', async (group, exits, message) => {
   const { cli } = workspace(configFor(api.origin))
   const { code, stderr } = await cli(['enqueue', '--target', 'messages', '--payload', '{}', '--group', group])

@@ -171,7 +171,7 @@ describe('one of them at a time is worked', () => {
       startChild([
         '-e',
         `const D = require('better-sqlite3'); const d = new D(process.argv[1]); d.prepare('SELECT * FROM store').get();
-         console.log('open'); setInterval(() => {}, 1000)`,
+         process.stdout.write('open'); setInterval(() => {}, 1000)`,
         from,
       ]),
     'this very process': async (from) => {

@@ -338,3 +338,25 @@ testOnSqlite('whoever has a sqlite3 shell sees the keys too', async () => {
   db.close()
   await world.close()
 })
+
+test.each(['canceled', 'expired'] as const)(
+  'where the first of a key and many behind it are %s at once, the next has the turn',
+  async (how) => {
+    const world = await open()
+    const expiresAt = how === 'expired' ? world.clock.now + 1000 : null
+    for (let n = 0; n < 12; n++)
+      await world.enqueue({ n }, { target: 'goingOn', orderingKey: 'a', expiresAt: n < 9 ? expiresAt : null })
+    const seen = Array.from({ length: 9 }, (_, n) => ({ requestId: n + 1, version: 0 }))
+    if (how === 'canceled')
+      await world.store.sayToEach(
+        seen,
+        { word: 'cancel' },
+        { now: world.clock.now, actor: 'ada', note: null },
+        { dryRun: false, policyOf: () => GOING_ON },
+      )
+    world.clock.now += 2000
+    expect(idsOf(await claimed(world))).toEqual([10])
+    expect((await world.store.get(11))?.behind).toMatchObject({ requestId: 10 })
+    await world.close()
+  },
+)

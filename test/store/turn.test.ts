@@ -490,6 +490,13 @@ test('a turn on a database that a newer version has migrated stops', async () =>
   const world = await openWorld()
   await askStore(world.path, 'UPDATE store SET schema_version = 999')
   await expect(world.turn({ slots: 1 })).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
+  const pausing = world.store.pause('keyed', null, 'ada', world.clock.now)
+  await expect(pausing).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
+  const describing = world.store.saveDescriptions(
+    [{ name: 'keyed', version: 'v1', description: '{}' }],
+    world.clock.now,
+  )
+  await expect(describing).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
   await world.store.close()
 })
 

@@ -3,7 +3,7 @@
 import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import type { CallerClient, EnqueueResult } from '../store.ts'
 import type { Database, Transaction } from './connection.ts'
-import { CHANGED_STATE } from './schema.ts'
+import { CHANGED_STATE } from './save-function.ts'
 import { toStoreError } from './server-errors.ts'
 
 export interface EnqueueInOptions {

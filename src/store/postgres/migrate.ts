@@ -3,8 +3,9 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { OnceishError } from '../../core/errors.ts'
 import { isSetAside } from '../set-aside.ts'
 import type { Database } from './connection.ts'
+import { functionsSql } from './functions.ts'
 import { lockId } from './locks.ts'
-import { functionsSql, POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
+import { POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
 
 export interface MigrateOptions {
   /** Quoted. */

@@ -1,6 +1,6 @@
 // What the server and the way to it can answer, in our words.
 import { type ErrorCode, isOnceishError, OnceishError } from '../../core/errors.ts'
-import { CHANGED_STATE } from './schema.ts'
+import { CHANGED_STATE } from './save-function.ts'
 
 /** Serialization failure, deadlock, a row that changed, a key that somebody else was first with. */
 const AGAIN: ReadonlySet<string> = new Set(['40001', '40P01', CHANGED_STATE, '23505'])
@@ -46,8 +46,15 @@ const GONE: Saying = [
   (location, said) => `${location} has lost tables or functions of onceish (${said}): put them back from a backup`,
 ]
 
+const NUL: Saying = [
+  'REQUEST_INVALID',
+  (location) => `a text holds a NUL character, which ${location} cannot store: leave it out`,
+]
+
 /** By code, or by the class of it. */
 const SAYINGS: Readonly<Record<string, Saying>> = {
+  '22021': NUL,
+  '22P05': NUL,
   '25006': READ_ONLY,
   // A standby is asked for its position in a log that it does not write.
   '55000': READ_ONLY,

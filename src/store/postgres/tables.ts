@@ -241,3 +241,8 @@ export const TABLES: readonly Table[] = [
   GROUP_ROTATION,
   EVENTS,
 ]
+
+/** As SQL has it: two columns have names that are words of its own. */
+export function quoted(column: string): string {
+  return column === 'until' || column === 'at' ? `"${column}"` : column
+}

@@ -5,16 +5,19 @@ import type { EndedState } from '../../core/task-state.ts'
 import { doubtSlice } from '../sqlite/forgotten.ts'
 import { type Slice as PurgeSlice, previewSlice, purgeSlice } from '../sqlite/purge.ts'
 import type { Statements } from '../sqlite/statements.ts'
+import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { KeptReason, PurgeScope } from '../upkeep.ts'
 import type { Database, Transaction } from './connection.ts'
-import type { Changes, Slice } from './slice.ts'
-import { loadRows, type Rows } from './slice-rows.ts'
+import { eventLockOf, type Save } from './save.ts'
+import type { Slice } from './slice.ts'
+import { loadRows, type Rows, type StoreRow } from './slice-rows.ts'
 import { channelOf, type Watch } from './watch.ts'
 
 type Upkeep = Pick<
   Store,
   | 'saveDescriptions'
+  | 'releaseChecks'
   | 'pause'
   | 'resume'
   | 'doubtForgotten'
@@ -32,10 +35,10 @@ export interface UpkeepOptions {
   readonly schema: string
   readonly slice: Slice
   readonly watch: Watch
-  readonly eventLock: string
   readonly probe: StoreProbe | undefined
-  save(tx: Transaction, changes: Changes): Promise<void>
+  readonly save: Save
   checkOpen(): void
+  checkVersion(rows: Rows): StoreRow
   change<T>(
     change: { commit: Commit; text: string; values: readonly unknown[]; makesWork?: boolean },
     work: (sql: Statements, rows: Rows) => T,
@@ -48,12 +51,14 @@ const DOUBTED_A_SLICE = 200
 const DROPPED_A_STEP = 200
 
 export function createUpkeep(options: UpkeepOptions): Upkeep {
-  const { db, schema: s, slice, watch, eventLock, probe, checkOpen, change } = options
+  const { db, schema: s, slice, watch, probe, checkOpen, checkVersion, change } = options
+  const eventLock = eventLockOf(s)
 
   async function write<T>(commit: Commit, makesWork: boolean, work: (tx: Transaction) => Promise<T>): Promise<T> {
     checkOpen()
     const made = await db.transact(
       async (tx) => {
+        checkVersion(await loadRows(tx, `SELECT 'store' AS t, to_json(x) AS r FROM ${s}.store x`, []))
         const result = await work(tx)
         if (makesWork) await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), commit])
         return result
@@ -97,6 +102,14 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
               [name, bucket],
             )
         }
+      }),
+    releaseChecks: (worker, now) =>
+      write('release', true, async (tx) => {
+        await tx.query(
+          `UPDATE ${s}.task_state SET lease_owner = NULL, lease_until = NULL, next_check_at = $1
+             WHERE (state = 'unknown' OR (state = 'submitted' AND next_check_at IS NOT NULL)) AND lease_owner = $2`,
+          [now, ownerOf(worker)],
+        )
       }),
     pause: (target, reason, actor, now) =>
       write('pause', true, async (tx) => {

@@ -142,7 +142,7 @@ function isBehind(s: string): string {
     AND f.request_id = q.request_id)`
 }
 
-/** Of a queued request \`q\`. Nothing promotes those in line, so the latest time that the store knows of says whether they are due. */
+/** Of a queued request `q`. Nothing promotes those in line, so the latest time that the store knows of says whether they are due. */
 function isScheduled(s: string): string {
   return `(EXISTS (SELECT 1 FROM ${s}.waiting w WHERE w.due_at = q.due_at AND w.request_id = q.request_id)
     OR EXISTS (SELECT 1 FROM ${s}.ordering_followers f WHERE f.target = q.target AND f.ordering_key = q.ordering_key

@@ -99,9 +99,11 @@ export function createWatch(db: Database, schema: string): Watch {
       let seen: string | null = null
       return async () => {
         const [row] = await db.read((tx) =>
-          tx.query<{ at: string }>('SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS at'),
+          // With those that are under way: one of them may have been the older.
+          tx.query<{ at: string }>('SELECT pg_current_snapshot()::text AS at'),
         )
-        const isNew = seen !== null && row?.at !== seen
+        // Before the first question there may have been one.
+        const isNew = row?.at !== seen
         seen = row?.at ?? null
         return isNew
       }
@@ -127,7 +129,7 @@ export function createWatch(db: Database, schema: string): Watch {
   }
 }
 
-/** Pauses that end by themselves, of targets in \`open\`. */
+/** Pauses that end by themselves, of targets in `open`. */
 export function waitingBeyond(s: string, open: string, until: string): string {
   return `SELECT o.target FROM ${open} o WHERE EXISTS (SELECT 1 FROM ${s}.timed_pauses p WHERE p.until > ${until}
     AND ((p.scope = 'target' AND p.name = o.target)

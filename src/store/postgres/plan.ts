@@ -1,0 +1,7 @@
+// How functions reach their rows.
+
+/**
+ * Whatever the statistics say, which know nothing of a queue that was empty a minute ago: rows are reached by their index, one by one.
+ */
+export const BY_INDEX = `SET enable_seqscan TO off SET enable_hashjoin TO off SET enable_mergejoin TO off SET enable_bitmapscan TO off
+  SET jit TO off SET plan_cache_mode TO force_generic_plan`

@@ -1,0 +1,102 @@
+// The function by which a slice is written back, made from the tables.
+import { BY_INDEX } from './plan.ts'
+import { quoted, TABLES, type Table } from './tables.ts'
+
+/** What another transaction has changed in between: the whole is done again. */
+export const CHANGED_STATE = 'ON001'
+
+/**
+ * Writes what the rules have made of a slice, one kind of change of one table after the other. A row that is not as it was loaded, or is
+ * there already, rolls everything back.
+ * @param kinds as `TABLE.deleted`; @param counts of rows; @param event_lock taken by whoever writes events, last: their ids are in
+ *   the order of commits
+ */
+export function saveFunction(): string {
+  const plain = TABLES.filter(({ name }) => !['group_rotation', 'events'].includes(name))
+  const events = namesOf('events', ['event_id']).join(', ')
+  return `
+CREATE OR REPLACE FUNCTION $s.save(kinds text[], changes json[], counts integer[], event_lock bigint) RETURNS void LANGUAGE plpgsql
+${BY_INDEX} AS $f$
+DECLARE
+  n integer;
+  c json;
+  x record;
+BEGIN
+  FOR i IN 1 .. cardinality(kinds) LOOP
+    c := changes[i];
+    n := counts[i];
+    CASE kinds[i]
+${plain.map(saveTable).join('')}
+    WHEN 'group_rotation.inserted' THEN
+      FOR x IN SELECT target, group_key FROM json_to_recordset(c) AS k (target text, group_key text, place bigint) ORDER BY place LOOP
+        -- Held until the end: who finds the group without anything ready waits, and then looks again.
+        INSERT INTO $s.group_rotation (target, place, group_key) VALUES (x.target, nextval('$s.places'), x.group_key)
+          ON CONFLICT (target, group_key) DO UPDATE SET place = group_rotation.place;
+      END LOOP;
+    -- Groups that something ready was taken from.
+    WHEN 'group_rotation.left' THEN
+      PERFORM 1 FROM $s.group_rotation g WHERE (g.target, g.group_key) IN (
+        SELECT target, group_key FROM json_to_recordset(c) AS k (target text, group_key text)) ORDER BY g.target, g.group_key FOR UPDATE;
+      DELETE FROM $s.group_rotation g USING json_to_recordset(c) AS k (target text, group_key text)
+        WHERE g.target = k.target AND g.group_key = k.group_key
+          AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = g.target AND q.group_key = g.group_key);
+    -- Those that have given a request, in the order in which they go behind the others.
+    WHEN 'group_rotation.given' THEN
+      FOR x IN SELECT target, group_key FROM ROWS FROM (json_to_recordset(c) AS (target text, group_key text))
+          WITH ORDINALITY AS k (target, group_key, nth) ORDER BY nth LOOP
+        UPDATE $s.group_rotation SET place = nextval('$s.places') WHERE target = x.target AND group_key = x.group_key;
+      END LOOP;
+    WHEN 'events.inserted' THEN
+      PERFORM pg_advisory_xact_lock(event_lock);
+      INSERT INTO $s.events (${events})
+        SELECT ${events} FROM ROWS FROM (json_to_recordset(c) AS (${typedNames('events', ['event_id'])}))
+          WITH ORDINALITY AS k (${events}, nth) ORDER BY nth;
+    END CASE;
+  END LOOP;
+END $f$;`
+}
+
+function saveTable({ name, key, columns }: Table): string {
+  const numbered = name === 'orphans' ? ['orphan_id'] : []
+  const changed = Object.keys(columns).filter((column) => !key.includes(column) && !numbered.includes(column))
+  const match = `${key.map((column) => `t.${column} = k.${column}`).join(' AND ')} AND t.xmin::text = k."^"`
+  const inserted = namesOf(name, numbered).join(', ')
+  const counted = `GET DIAGNOSTICS n = ROW_COUNT;
+      IF n <> counts[i] THEN RAISE EXCEPTION 'a row of ${name} was changed in between' USING ERRCODE = '${CHANGED_STATE}'; END IF;`
+  const update =
+    changed.length === 0
+      ? ''
+      : `
+    WHEN '${name}.updated' THEN
+      UPDATE $s.${name} t SET ${changed.map((column) => `${quoted(column)} = k.${quoted(column)}`).join(', ')}
+        FROM json_to_recordset(c) AS k (${typedNames(name)}, "^" text) WHERE ${match};
+      ${counted}`
+  return `
+    WHEN '${name}.deleted' THEN
+      DELETE FROM $s.${name} t USING json_to_recordset(c) AS k (${keyTypes(name, key)}, "^" text) WHERE ${match};
+      ${counted}${update}
+    WHEN '${name}.inserted' THEN
+      INSERT INTO $s.${name} (${inserted}) SELECT ${inserted} FROM json_to_recordset(c) AS k (${typedNames(name, numbered)});`
+}
+
+function columnsOf(name: string): Readonly<Record<string, string>> {
+  return TABLES.find((table) => table.name === name)?.columns ?? {}
+}
+
+function namesOf(name: string, without: readonly string[] = []): string[] {
+  return Object.keys(columnsOf(name))
+    .filter((column) => !without.includes(column))
+    .map(quoted)
+}
+
+function typedNames(name: string, without: readonly string[] = []): string {
+  return Object.entries(columnsOf(name))
+    .filter(([column]) => !without.includes(column))
+    .map(([column, type]) => `${quoted(column)} ${type}`)
+    .join(', ')
+}
+
+function keyTypes(name: string, key: readonly string[]): string {
+  const columns = columnsOf(name)
+  return key.map((column) => `${column} ${columns[column]}`).join(', ')
+}

@@ -1,0 +1,198 @@
+// What one turn is about, found, locked and returned in one round trip; and what the server does of it by itself.
+import { BY_INDEX } from './plan.ts'
+
+/** Bounds of one turn, as the rules have them. */
+const PROMOTED_A_TURN = 200
+const LEASES_A_TURN = 200
+const EXPIRED_A_TURN = 100
+const LANES_A_TURN = 64
+const MOVED_A_TURN = 200
+/** What is locked and not claimed is nobody else's meanwhile. */
+const SPARE_HEADS = 8
+
+/** Heads of the lanes, locked, at most so many of each: by group where a target has groups. What another turn has locked is its own. */
+const HEADS_OF = `
+CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $f$
+DECLARE
+  groups text[];
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM $s.group_rotation g WHERE g.target = lane) THEN
+    RETURN QUERY SELECT q.request_id FROM $s.ready q JOIN $s.requests USING (request_id)
+      WHERE q.target = lane AND q.group_key = '' ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted
+      FOR UPDATE SKIP LOCKED;
+    RETURN;
+  END IF;
+  -- Requests without a group stand together, once there are others beside them.
+  INSERT INTO $s.group_rotation (target, place, group_key) SELECT lane, nextval('$s.places'), ''
+    WHERE EXISTS (SELECT 1 FROM $s.ready WHERE target = lane AND group_key = '')
+      AND NOT EXISTS (SELECT 1 FROM $s.group_rotation WHERE target = lane AND group_key = '')
+    ON CONFLICT (target, group_key) DO NOTHING;
+  groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
+  DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
+    AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key);
+  RETURN QUERY SELECT h.request_id FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
+    SELECT q.request_id FROM $s.ready q JOIN $s.requests USING (request_id)
+      WHERE q.target = lane AND q.group_key = g.group_key ORDER BY q.rank, q.due_at, q.request_id
+      LIMIT ceil(wanted::numeric / GREATEST(1, cardinality(groups)))::integer FOR UPDATE SKIP LOCKED) h;
+END $f$;`
+
+/**
+ * First attempts that were accepted, of requests with nothing else to be said: what is most of the work needs no rule but these
+ * conditions, and is neither loaded nor written back. Returns those it settled; the others go the long way.
+ */
+const SETTLE_PLAINLY = `
+CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS SETOF bigint LANGUAGE plpgsql AS $f$
+BEGIN
+  PERFORM 1 FROM $s.requests WHERE request_id IN (SELECT (x->>'request_id')::bigint FROM json_array_elements(given) x)
+    ORDER BY request_id FOR UPDATE;
+  RETURN QUERY WITH settled AS (
+    UPDATE $s.task_state t SET state = 'submitted', task_id = k.task_id, version = t.version + 1, doubtful_attempts = '',
+        lease_owner = NULL, lease_until = NULL, ended_at = k.ended_at, next_check_at = k.next_check_at, reason = NULL,
+        evidence = k.evidence, frozen = NULL, updated_at = now_ms
+      FROM json_to_recordset(given) AS k (request_id bigint, attempt integer, nonce text, task_id text, ended_at bigint,
+        next_check_at bigint, evidence text)
+      WHERE t.request_id = k.request_id AND t.attempt = k.attempt AND t.nonce = k.nonce AND t.state = 'invoking' AND t.attempt = 1
+        AND t.cancel_requested = 0 AND NOT EXISTS (SELECT 1 FROM $s.breakers b WHERE b.target = t.target)
+        AND EXISTS (SELECT 1 FROM $s.requests q WHERE q.request_id = t.request_id AND q.dedupe <> 'live' AND q.ordering_key IS NULL)
+      RETURNING t.request_id)
+    DELETE FROM $s.requests q USING settled WHERE q.request_id = settled.request_id RETURNING q.request_id;
+END $f$;`
+
+/**
+ * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
+ * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked}; @param plain as `settle_plainly` takes it
+ */
+const TURN_ROWS = `
+CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE
+  now_ms bigint;
+  ids bigint[];
+  claimed bigint[] := '{}';
+  found bigint[];
+  served text[];
+  lanes text[] := '{}';
+  lane text;
+  wanted integer;
+  slots integer := (a->>'slots')::integer;
+  checks integer := (a->>'checks')::integer;
+  checked text[];
+  settled bigint[] := '{}';
+  through text;
+  wraps boolean;
+BEGIN
+  PERFORM pg_advisory_xact_lock(x::bigint) FROM json_array_elements_text(a->'locks') x;
+  now_ms := COALESCE((a->>'now')::bigint, $s.now_ms());
+  IF json_array_length(plain) > 0 THEN
+    settled := ARRAY(SELECT * FROM $s.settle_plainly(plain, now_ms));
+    RETURN QUERY SELECT 'plain', json_build_object('request_id', x) FROM unnest(settled) x;
+  END IF;
+  RETURN QUERY SELECT * FROM $s.rows_of_targets(true);
+
+  ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
+  ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
+    WHERE s.state = 'invoking' AND s.lease_until <= now_ms ORDER BY s.lease_until, s.target, s.request_id
+    LIMIT ${LEASES_A_TURN} FOR UPDATE SKIP LOCKED);
+  ids := ids || ARRAY(SELECT w.request_id FROM $s.waiting w JOIN $s.requests USING (request_id)
+    WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTED_A_TURN} FOR UPDATE SKIP LOCKED);
+  ids := ids || ARRAY(SELECT e.request_id FROM $s.expiries e JOIN $s.requests USING (request_id)
+    WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${EXPIRED_A_TURN} FOR UPDATE SKIP LOCKED);
+  IF checks > 0 THEN
+    checked := ARRAY(SELECT json_array_elements_text(a->'checked'));
+    ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
+      WHERE s.state = 'unknown' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
+      ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED);
+    ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s
+      WHERE s.state = 'submitted' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
+      ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED);
+    RETURN QUERY SELECT 'target_versions', to_json(v) FROM $s.target_versions v WHERE (v.target, v.version) IN (
+      SELECT s.target, s.target_version FROM $s.task_state s WHERE s.request_id = ANY(ids));
+  END IF;
+  RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true);
+
+  IF slots > 0 THEN
+    served := ARRAY(SELECT x FROM json_array_elements_text(a->'lanes') x
+      WHERE x NOT IN (SELECT target FROM $s.targets WHERE paused_at IS NOT NULL));
+    IF cardinality(served) <= ${LANES_A_TURN} THEN
+      lanes := ARRAY(SELECT x FROM unnest(served) x WHERE EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = x));
+    ELSE
+      lane := a->>'from';
+      wraps := false;
+      LOOP
+        SELECT q.target INTO through FROM $s.ready q WHERE q.target > lane ORDER BY q.target LIMIT 1;
+        IF through IS NULL THEN
+          EXIT WHEN wraps;
+          wraps := true;
+          lane := '';
+          CONTINUE;
+        END IF;
+        lane := through;
+        EXIT WHEN wraps AND lane > a->>'from';
+        IF lane = ANY(served) THEN lanes := lanes || lane; END IF;
+        EXIT WHEN cardinality(lanes) >= LEAST(slots, ${LANES_A_TURN});
+      END LOOP;
+      IF cardinality(lanes) >= LEAST(slots, ${LANES_A_TURN}) THEN
+        RETURN QUERY SELECT 'looked', json_build_object('through', lane);
+      END IF;
+    END IF;
+    -- A few more than its share, where others turn out to have less.
+    wanted := LEAST(slots, ceil(slots::numeric / GREATEST(1, cardinality(lanes)))::integer + ${SPARE_HEADS});
+    FOREACH lane IN ARRAY lanes LOOP
+      found := ARRAY(SELECT * FROM $s.heads_of(lane, wanted));
+      claimed := claimed || found;
+      RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(found), 'wanted', wanted);
+    END LOOP;
+    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false);
+    IF cardinality(claimed) > 0 THEN
+      RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
+        WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
+      -- One that dies in its claim may pass the turn of its key on.
+      RETURN QUERY SELECT y.t, y.r FROM $s.rows_about(ARRAY(SELECT q.request_id FROM $s.requests q
+        WHERE q.request_id = ANY(claimed) AND q.ordering_key IS NOT NULL), false, true) y;
+    END IF;
+  END IF;
+
+  IF json_array_length(a->'limited') > 0 THEN
+    RETURN QUERY SELECT 'invoking', json_build_object('target', s.target, 'rows', COUNT(*)) FROM $s.task_state s
+      WHERE s.state = 'invoking' AND s.target IN (SELECT json_array_elements_text(a->'limited')) GROUP BY s.target;
+  END IF;
+  RETURN QUERY SELECT 'facts', json_build_object(
+    'now', now_ms,
+    'waiting', (SELECT MIN(due_at) FROM $s.waiting WHERE due_at > now_ms AND request_id <> ALL(ids)),
+    'expiry', (SELECT MIN(expires_at) FROM $s.expiries WHERE expires_at > now_ms AND request_id <> ALL(ids)),
+    'lease', (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms
+      AND request_id <> ALL(ids)),
+    'unknown', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'unknown' AND next_check_at > now_ms AND request_id <> ALL(ids)
+      AND target IN (SELECT json_array_elements_text(a->'checked'))),
+    'tracked', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'submitted' AND next_check_at > now_ms AND request_id <> ALL(ids)
+      AND target IN (SELECT json_array_elements_text(a->'checked'))));
+END $f$;`
+
+/** Moves a slice of the rows that an earlier ranking has placed. Returns whether there may be more. */
+const MOVE_RANKS = `
+CREATE OR REPLACE FUNCTION $s.move_ranks(aged_from bigint) RETURNS boolean LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE
+  g record;
+  last record;
+BEGIN
+  SELECT * INTO g FROM $s.rankings WHERE moved IS NOT NULL ORDER BY target LIMIT 1 FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  WITH slice AS (
+    SELECT q.group_key, q.rank, q.due_at, q.request_id, COALESCE(q.due_at - p.priority * g.aging_ms + aged_from, -p.priority) AS wanted
+      FROM $s.ready q JOIN $s.requests p USING (request_id)
+      WHERE q.target = g.target AND (q.group_key, q.rank, q.due_at, q.request_id) > (g.moved::json->>0, (g.moved::json->>1)::bigint,
+        (g.moved::json->>2)::bigint, (g.moved::json->>3)::bigint)
+      ORDER BY q.group_key, q.rank, q.due_at, q.request_id LIMIT ${MOVED_A_TURN} FOR UPDATE OF q),
+    moved AS (UPDATE $s.ready q SET rank = m.wanted FROM slice m WHERE q.request_id = m.request_id AND q.rank <> m.wanted)
+  SELECT *, COUNT(*) OVER () AS rows INTO last FROM slice
+    ORDER BY group_key DESC, rank DESC, due_at DESC, request_id DESC LIMIT 1;
+  IF FOUND AND last.rows = ${MOVED_A_TURN} THEN
+    UPDATE $s.rankings SET moved = json_build_array(last.group_key, last.rank, last.due_at, last.request_id)::text WHERE target = g.target;
+  ELSIF g.aging_ms IS NULL THEN
+    DELETE FROM $s.rankings WHERE target = g.target;
+  ELSE
+    UPDATE $s.rankings SET moved = NULL, formers = '[]' WHERE target = g.target;
+  END IF;
+  RETURN EXISTS (SELECT 1 FROM $s.rankings WHERE moved IS NOT NULL);
+END $f$;`
+
+export const TURN_FUNCTIONS: readonly string[] = [HEADS_OF, SETTLE_PLAINLY, TURN_ROWS, MOVE_RANKS]
