@@ -14,6 +14,7 @@ import type { Store } from '../store/store.ts'
 import type { Claimable, Investigation, Preparation, TrackedTask, TurnResult, WorkerLife } from '../store/turn.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { AbortLike, TargetRegistry } from '../target/target.ts'
+import { createAgenda } from './agenda.ts'
 import { createAnswers } from './answers.ts'
 import { createLogBound } from './bound-log.ts'
 import { CHECKS_BESIDE_CALLS, createCheckRoom } from './check-room.ts'
@@ -121,15 +122,10 @@ function createLoop(options: WorkerOptions) {
   const stalls = createStallWatch({ clock, limitMs: leaseMs / 4, log, counters })
   const startedAt = clock.wallNow()
   const boundLog = createLogBound(store, clock, log)
+  const agenda = createAgenda(options.claimsReady)
   const changedElsewhere = store.watchChanges(serves)
   let answers = createAnswers({ place: null, isKnown: () => false, log, counters })
   let spillScanAt = 0
-  let mayHaveWork = true
-  /** The last claim ended at its bound: of no use before a slot is free, unlike other work. */
-  let mayHaveReady = false
-  /** Of many targets, where the last turn ended its look at them. */
-  let lookFrom: string | null = null
-  let nextDueAt: number | null = null
   /** Of the turn that was tried last and threw: what is to be done where it turns out to have happened. */
   let concludeLast: ((result: TurnResult) => void) | null = null
   let stopping: { readonly deadline: number; aborted: boolean } | null = null
@@ -187,7 +183,7 @@ function createLoop(options: WorkerOptions) {
   }
 
   function noteWork(): void {
-    mayHaveWork = true
+    agenda.note()
     wake.signal()
   }
 
@@ -218,8 +214,7 @@ function createLoop(options: WorkerOptions) {
     const hasNews = answers.waiting.length > 0 || checks.hasNews(callSlots()) || options.steady.isNews()
     if (trouble.isOn || hasNews || running.renewalDueInMs() <= 0) return true
     if (!takesWork() || isFull()) return false
-    if (mayHaveReady && slots.free() > 0) return true
-    return mayHaveWork || (nextDueAt !== null && nextDueAt <= clock.wallNow())
+    return agenda.isDue(clock.wallNow(), slots.free() > 0)
   }
 
   /** Answers that come after the worker has ended are those of code that outlived it: whoever works next takes them over. */
@@ -231,7 +226,7 @@ function createLoop(options: WorkerOptions) {
 
   async function rest(): Promise<void> {
     const lookMs = pace.nextLookMs()
-    const untilDue = nextDueAt === null || !takesWork() ? lookMs : nextDueAt - clock.wallNow()
+    const untilDue = (takesWork() ? agenda.untilDueMs(clock.wallNow()) : null) ?? lookMs
     const restMs = Math.max(1, Math.min(lookMs, untilDue, running.renewalDueInMs(), slots.nextFreeInMs()))
     stalls.expectWithin(restMs)
     await wake.wait(restMs)
@@ -239,10 +234,7 @@ function createLoop(options: WorkerOptions) {
     stalls.noteRound()
     if (!takesWork() || isFull()) return
     const change = await changedElsewhere(clock.wallNow())
-    if (change === null) return
-    // What this process knows of may be earlier; a turn finds out.
-    if (change.nextDueAt !== null) nextDueAt = Math.min(nextDueAt ?? change.nextDueAt, change.nextDueAt)
-    if (change.work) mayHaveWork = true
+    if (change !== null) agenda.hear(change)
   }
 
   async function isFinished(): Promise<boolean> {
@@ -280,7 +272,7 @@ function createLoop(options: WorkerOptions) {
       await turn()
       return true
     }, false)
-    if (!isDone) mayHaveWork = true
+    if (!isDone) agenda.note()
     else if (isWhole) trouble.end()
   }
 
@@ -338,10 +330,10 @@ function createLoop(options: WorkerOptions) {
     // What this turn records no longer takes a slot, and as many will be answered until the next: those stand in line.
     const checkSlots = freeChecks() + answered + Math.min(answered, CHECKS_IN_LINE)
     let grantedAt: Instant = instantOf(clock)
-    // What is ready is looked for once a slot is free.
-    if (options.claimsReady && claimSlots === 0 && mayHaveWork) mayHaveReady = true
-    // Whoever makes work while this turn runs is heard after it.
-    mayHaveWork = trouble.isOn
+    const claims = claimSlots > 0
+    agenda.begin({ claims })
+    // What did not come to its end before may not have looked at everything.
+    if (trouble.isOn) agenda.note()
     concludeLast = conclude
     const result = await store.turn({
       now: () => {
@@ -359,7 +351,7 @@ function createLoop(options: WorkerOptions) {
         targets: claimTargets,
         buckets: options.buckets,
         standingOf: slots.standingOf,
-        lookFrom,
+        lookFrom: agenda.lookFrom,
         prepare: options.prepare,
       },
       check: { slots: takesWork() ? Math.max(0, checkSlots) : 0, room: roomOfChecks() },
@@ -374,12 +366,7 @@ function createLoop(options: WorkerOptions) {
       // The commit stands: only now is what it settled forgotten here.
       answers.settled(results.length)
       checks.recorded(findings, result.reconciled)
-      mayHaveWork ||= result.more
-      if (claimSlots > 0) {
-        mayHaveReady = result.moreReady
-        lookFrom = result.lookedThrough
-      }
-      nextDueAt = result.nextDueAt
+      agenda.end(result, { claims })
       for (const { lease } of renewals) lease.renewed(grantedAt)
       running.lose(result.lost)
       tally.note(result)
