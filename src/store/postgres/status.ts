@@ -1,12 +1,10 @@
 // The whole store in numbers, counted by the server.
 import type { RequestState } from '../../core/task-state.ts'
+import { SHOWN_GROUPS, SHOWN_KEYS } from '../bounds.ts'
 import { type BreakerRow, toBreaker } from '../sqlite/breakers.ts'
 import { type PauseRow, type TimedPauseRow, toTimedPause } from '../sqlite/pauses.ts'
 import { type RequestView, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import type { Transaction } from './connection.ts'
-
-const SHOWN_KEYS = 10
-const SHOWN_GROUPS = 3
 
 type Read = <T>(work: (tx: Transaction) => Promise<T>) => Promise<T>
 type ViewsOf = (tx: Transaction, ids: readonly number[]) => Promise<readonly RequestView[]>

@@ -1,12 +1,7 @@
 // What one turn is about, found, locked and returned in one round trip; and what the server does of it by itself.
+import { DEADLINES_A_TURN, EXPIRE_A_TURN, LANES_A_TURN, MOVED_A_TURN, PROMOTE_A_TURN } from '../bounds.ts'
 import { BY_INDEX } from './plan.ts'
 
-/** Bounds of one turn, as the rules have them. */
-const PROMOTED_A_TURN = 200
-const LEASES_A_TURN = 200
-const EXPIRED_A_TURN = 100
-const LANES_A_TURN = 64
-const MOVED_A_TURN = 200
 /** What is locked and not claimed is nobody else's meanwhile. */
 const SPARE_HEADS = 8
 
@@ -91,11 +86,11 @@ BEGIN
   ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
   ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
     WHERE s.state = 'invoking' AND s.lease_until <= now_ms ORDER BY s.lease_until, s.target, s.request_id
-    LIMIT ${LEASES_A_TURN} FOR UPDATE SKIP LOCKED);
+    LIMIT ${EXPIRE_A_TURN} FOR UPDATE SKIP LOCKED);
   ids := ids || ARRAY(SELECT w.request_id FROM $s.waiting w JOIN $s.requests USING (request_id)
-    WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTED_A_TURN} FOR UPDATE SKIP LOCKED);
+    WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTE_A_TURN} FOR UPDATE SKIP LOCKED);
   ids := ids || ARRAY(SELECT e.request_id FROM $s.expiries e JOIN $s.requests USING (request_id)
-    WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${EXPIRED_A_TURN} FOR UPDATE SKIP LOCKED);
+    WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${DEADLINES_A_TURN} FOR UPDATE SKIP LOCKED);
   IF checks > 0 THEN
     checked := ARRAY(SELECT json_array_elements_text(a->'checked'));
     ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)

@@ -4,6 +4,8 @@ import { hasCode } from '../../core/errors.ts'
 import { NO_POLICY } from '../../core/policy.ts'
 import { AGED_FROM } from '../../core/ranking.ts'
 import { type AttemptResult, tracked } from '../../core/settlement.ts'
+import { PASSED_OVER_A_TURN } from '../bounds.ts'
+import { commitsOf } from '../commits-of.ts'
 import { refuseForeign } from '../origin.ts'
 import { earliest } from '../sqlite/due.ts'
 import { brief, type Guard, plainlySubmitted } from '../sqlite/settle.ts'
@@ -22,8 +24,6 @@ import type { Watch } from './watch.ts'
 
 /** How often the high-water time is raised at most. */
 const HIGH_WATER_EVERY_MS = 1000
-/** Rows beyond the slots that a turn may pass over, as the rules have it. */
-const PASSED_OVER_A_TURN = 200
 /** A turn takes milliseconds; who waits longer for the server has lost it, or it is of no use. */
 const TURN_PATIENCE_MS = 15_000
 /** Then the worker bears it, keeps its answers, and asks again. */
@@ -248,14 +248,6 @@ function plainOf(input: TurnInput, { requestId, attempt, nonce, outcome, endedAt
   const evidence = JSON.stringify(brief(outcome.evidence))
   return [
     { request_id: requestId, attempt, nonce, task_id: outcome.taskId, ended_at: endedAt, next_check_at, evidence },
-  ]
-}
-
-function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
-  return [
-    ...(input.results.length > 0 ? ['settle' as const] : []),
-    ...(input.reconciliations.length > 0 ? ['sweep' as const] : []),
-    ...(calls.length > 0 ? ['claim' as const] : []),
   ]
 }
 

@@ -1,13 +1,13 @@
 // Maintenance, and words that are no request's: what SQLite does row by row beside a worker, the server does in bounded statements.
 import { randomUUID } from 'node:crypto'
 import { OnceishError } from '../../core/errors.ts'
-import type { EndedState } from '../../core/task-state.ts'
+import { DOUBTED_A_SLICE, REMOVALS_A_STEP, SLICE_ROWS } from '../bounds.ts'
 import { doubtSlice } from '../sqlite/forgotten.ts'
-import { type Slice as PurgeSlice, previewSlice, purgeSlice } from '../sqlite/purge.ts'
+import { type Slice as PurgeSlice, previewSlice, purgeSlice, type SliceRow, sliceOf } from '../sqlite/purge.ts'
 import type { Statements } from '../sqlite/statements.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
-import type { KeptReason, PurgeScope } from '../upkeep.ts'
+import type { PurgeScope } from '../upkeep.ts'
 import type { Database, Transaction } from './connection.ts'
 import { eventLockOf, type Save } from './save.ts'
 import type { Slice } from './slice.ts'
@@ -44,11 +44,6 @@ export interface UpkeepOptions {
     work: (sql: Statements, rows: Rows) => T,
   ): Promise<T>
 }
-
-const SLICE_ROWS = 1000
-const REMOVALS_A_STEP = 200
-const DOUBTED_A_SLICE = 200
-const DROPPED_A_STEP = 200
 
 export function createUpkeep(options: UpkeepOptions): Upkeep {
   const { db, schema: s, slice, watch, probe, checkOpen, checkVersion, change } = options
@@ -202,11 +197,11 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       const gone = await write('purge', false, (tx) =>
         tx.query(
           `DELETE FROM ${s}.kept_payloads WHERE request_id IN (SELECT request_id FROM ${s}.kept_payloads
-             WHERE target = $1 AND settled_at <= $2 ORDER BY settled_at LIMIT ${DROPPED_A_STEP} FOR UPDATE SKIP LOCKED) RETURNING request_id`,
+             WHERE target = $1 AND settled_at <= $2 ORDER BY settled_at LIMIT ${REMOVALS_A_STEP} FOR UPDATE SKIP LOCKED) RETURNING request_id`,
           [target, before],
         ),
       )
-      return { dropped: gone.length, done: gone.length < DROPPED_A_STEP }
+      return { dropped: gone.length, done: gone.length < REMOVALS_A_STEP }
     },
     // The server keeps its own log.
     boundLog: async () => ({ bytes: 0, isHeld: false }),
@@ -225,12 +220,7 @@ const PURGEABLE = `(state IN ('submitted', 'succeeded', 'failed', 'expired', 'lo
   AND (doubtful_attempts = '' OR abandoned = 1) AND (abandoned = 0 OR $5)`
 
 async function readPurgeSlice(s: string, tx: Transaction, afterId: number, scope: PurgeScope): Promise<PurgeSlice> {
-  const found = await tx.query<{
-    request_id: number
-    state: EndedState
-    is_purgeable: number
-    kept_for: KeptReason | null
-  }>(
+  const found = await tx.query<SliceRow>(
     `SELECT request_id, state, (${PURGEABLE} AND NOT EXISTS (SELECT 1 FROM ${s}.orphans o WHERE o.request_id = t.request_id)))::int AS is_purgeable,
        CASE
          WHEN $3::text[] IS NOT NULL AND target <> ALL($3) THEN NULL
@@ -246,8 +236,5 @@ async function readPurgeSlice(s: string, tx: Transaction, afterId: number, scope
     [afterId, scope.states, scope.targets, scope.before, scope.abandoned],
   )
   const [highest] = await tx.query<{ id: number | null }>(`SELECT MAX(request_id) AS id FROM ${s}.task_state`)
-  let purgeable = 0
-  const end = found.findIndex((row) => row.is_purgeable === 1 && ++purgeable === REMOVALS_A_STEP)
-  const rows = end === -1 ? found : found.slice(0, end + 1)
-  return { rows, highestId: highest?.id ?? 0, isLast: rows.length === found.length && found.length < SLICE_ROWS }
+  return sliceOf(found, highest?.id ?? 0)
 }

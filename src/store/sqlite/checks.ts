@@ -14,6 +14,7 @@ import type { TaskState } from '../../core/task-state.ts'
 import { decideTracking, type Tracking } from '../../core/tracking.ts'
 import type { Transition } from '../../core/transition.ts'
 import { doubtEndsAt, replayLeftMs } from '../../core/windows.ts'
+import { PASSED_OVER_A_TURN } from '../bounds.ts'
 import type { ClaimedCall, Investigation, SettledRow, TrackedTask } from '../turn.ts'
 import { claimUnknown, leftMs } from './claim.ts'
 import { nextCheckAt } from './due.ts'
@@ -134,8 +135,6 @@ export interface LeasedChecks {
   readonly nextCheckAt: number | null
 }
 
-/** Rows of targets that bear no more for now are passed over, but not for ever: each turn would read them all. */
-const PASSED_OVER_A_TURN = 200
 const PASSED_OVER_MS = 250
 
 /** Doubt goes first; what is left of the slots asks about submitted tasks. */

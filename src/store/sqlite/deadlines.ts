@@ -1,12 +1,11 @@
 // What is queued past its deadline ends, of whichever target, paused or served by nobody: each worker's turn sees to a bounded number,
 // and the claim refuses those that come after the bound. Only what is queued stands in the table: doubt never expires.
 import { expired } from '../../core/transition.ts'
+import { DEADLINES_A_TURN } from '../bounds.ts'
 import type { SettledRow } from '../turn.ts'
 import { endUncalled } from './claim.ts'
 import type { QueueFacts } from './queries.ts'
 import type { Turn } from './turn-context.ts'
-
-const DEADLINES_A_TURN = 100
 
 export interface Overdue {
   readonly ended: readonly SettledRow[]

@@ -3,16 +3,15 @@
 import { invariant } from '../../core/errors.ts'
 import { forgottenCall, mayBeForgotten } from '../../core/forgotten-call.ts'
 import type { TaskState } from '../../core/task-state.ts'
+import { DOUBTED_A_SLICE } from '../bounds.ts'
 import type { DoubtOrder, ForgottenSlice } from '../upkeep.ts'
 import { newNonce } from './nonce.ts'
 import { freeze } from './rows.ts'
 import type { Statements } from './statements.ts'
 import { applyTransition, currentTaskState, type RequestRow, toClaimable } from './transitions.ts'
 
-const ROWS_A_SLICE = 200
-
 export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder): ForgottenSlice {
-  const requests = sql.owedAfter.all(afterId, ROWS_A_SLICE) as RequestRow[]
+  const requests = sql.owedAfter.all(afterId, DOUBTED_A_SLICE) as RequestRow[]
   const doubted: Record<string, number> = {}
   let kept = 0
   for (const request of requests) {
@@ -26,7 +25,7 @@ export function doubtSlice(sql: Statements, afterId: number, order: DoubtOrder):
     if (!order.dryRun) doubtOne(sql, row, request, order)
   }
   const lastId = requests.at(-1)?.request_id ?? afterId
-  return { doubted, kept, lastId, done: requests.length < ROWS_A_SLICE }
+  return { doubted, kept, lastId, done: requests.length < DOUBTED_A_SLICE }
 }
 
 function doubtOne(sql: Statements, row: TaskState, request: RequestRow, order: DoubtOrder): void {

@@ -1,5 +1,6 @@
 // The lanes of one turn: each served target's head of the queue, and how many calls it may still begin. First calls,
 // replays and re-calls all go through here, so that limits hold for every one of them.
+import { LANES_A_TURN } from '../bounds.ts'
 import type { ClaimTarget } from '../turn.ts'
 import { endTurnOf, goesFirst, hasHead, isOpen, type Lane, openingOf, openLane, takeHead } from './lane.ts'
 import { type Permits, permitsOf, type Wait } from './permits.ts'
@@ -29,9 +30,6 @@ export interface Lanes {
   /** Where the next turn begins to look, where this one has looked at a part of the lanes; null: at all of them. */
   lookedThrough(): string | null
 }
-
-/** Of more targets, a turn looks at as many open lanes as it can need, and the next goes on behind them. */
-const LANES_A_TURN = 64
 
 export function openLanes(turn: Turn): Lanes {
   const { sql, input } = turn

@@ -2,6 +2,7 @@
 // Nothing is held between two steps, so that a worker beside it waits no longer than for a neighbour's turn.
 import { ledgerHashOf } from '../../core/logical-hash.ts'
 import type { EndedState } from '../../core/task-state.ts'
+import { REMOVALS_A_STEP, SLICE_ROWS } from '../bounds.ts'
 import type { KeptReason, PurgeBatch, PurgeScope, PurgeWord } from '../upkeep.ts'
 import { noteTargetEvent } from './events.ts'
 import { leaveLine } from './ordering.ts'
@@ -9,13 +10,10 @@ import { leaveQueue } from './queue.ts'
 import { logicalHashOf, type StoredHash } from './rows.ts'
 import type { Statements } from './statements.ts'
 
-/** Bounds on one step: what it reads, and what one transaction removes. */
-const SLICE_ROWS = 1000
-const REMOVALS_A_STEP = 200
 const BYTES_A_STEP = 8 * 1_048_576
 const STEP_MS = 20
 
-interface SliceRow {
+export interface SliceRow {
   readonly request_id: number
   readonly state: EndedState
   readonly is_purgeable: number
@@ -31,8 +29,12 @@ export interface Slice {
 
 export function readSlice(sql: Statements, afterId: number, scope: PurgeScope): Slice {
   const found = sql.purgeSlice.all({ ...parametersOf(scope), after: afterId, limit: SLICE_ROWS }) as SliceRow[]
+  return sliceOf(found, (sql.lastTaskStateId.get() as number | null) ?? 0)
+}
+
+/** As many of the rows that were found as one step removes. */
+export function sliceOf(found: readonly SliceRow[], highestId: number): Slice {
   const rows = upToNth(found, REMOVALS_A_STEP)
-  const highestId = (sql.lastTaskStateId.get() as number | null) ?? 0
   return { rows, highestId, isLast: rows.length === found.length && found.length < SLICE_ROWS }
 }
 

@@ -1,6 +1,7 @@
 // By what the targets' queues are ranked: priority alone, or with aging. The word of the worker that started last holds for every
 // process. Rows that were ranked by an earlier word are moved a slice a turn; until then they stand where that had put them.
 import { orderOf } from '../../core/ranking.ts'
+import { MOVED_A_TURN } from '../bounds.ts'
 import type { RankingChange, RankingWord } from '../store.ts'
 import { noteTargetEvent, type Word } from './events.ts'
 import type { Statements } from './statements.ts'
@@ -23,7 +24,6 @@ export type Rankings = ReadonlyMap<string, Ranking>
 export const NO_RANKINGS: Rankings = new Map()
 const NOTHING_AGES: ReadonlyMap<string, number> = new Map()
 const BEFORE_ALL: Place = ['', Number.MIN_SAFE_INTEGER, 0, 0]
-const MOVED_A_TURN = 200
 
 export function readRankings(sql: Statements): Rankings {
   const rows = sql.rankings.all() as {

@@ -2,6 +2,7 @@
 import { realpathSync } from 'node:fs'
 import { resolve as resolvePath } from 'node:path'
 import { hasCode, OnceishError } from '../../core/errors.ts'
+import { commitsOf } from '../commits-of.ts'
 import type { Commit, NewRequest, Store, StoreProbe } from '../store.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import { copyStore, ownFiles } from './backup.ts'
@@ -340,14 +341,6 @@ function refuseLeftover(db: Connection, path: string): void {
     'STORE_RESTORED',
     `there is no store at ${path} any more, and beside it is the record of what it called: put it back (a copy will do: then "onceish recover --restored"), or remove ${realPath}${RECORD_SUFFIX} where those calls do not matter`,
   )
-}
-
-function commitsOf(input: TurnInput, { calls }: TurnResult): Commit[] {
-  return [
-    ...(input.results.length > 0 ? ['settle' as const] : []),
-    ...(input.reconciliations.length > 0 ? ['sweep' as const] : []),
-    ...(calls.length > 0 ? ['claim' as const] : []),
-  ]
 }
 
 /** Troubles of the machine or the file, not of one answer. */

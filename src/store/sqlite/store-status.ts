@@ -1,5 +1,6 @@
 // The whole store in numbers. What grows with it is counted a slice of ids at a time.
 import type { RequestState } from '../../core/task-state.ts'
+import { SHOWN_GROUPS, SHOWN_KEYS } from '../bounds.ts'
 import { type GroupsStatus, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import { readBreakers } from './breakers.ts'
 import { type OldestWaits, oldestOf, oldestWaits } from './oldest-ready.ts'
@@ -8,8 +9,6 @@ import { requestView } from './queries.ts'
 import type { Statements } from './statements.ts'
 
 const COUNTED_AT_ONCE = 50_000
-const SHOWN_KEYS = 10
-const SHOWN_GROUPS = 3
 
 interface Counts {
   readonly states: Partial<Record<RequestState, number>>

@@ -3,6 +3,7 @@
 // what recovery decided, then new work.
 import { CLOCK_NOISE_MS } from '../../core/clock.ts'
 import { invariant } from '../../core/errors.ts'
+import { EXPIRE_A_TURN, PROMOTE_A_TURN } from '../bounds.ts'
 import type { TurnInput, TurnResult } from '../turn.ts'
 import type { StoreFacts } from '../views.ts'
 import { noteCallEnds, readBreakers } from './breakers.ts'
@@ -16,10 +17,6 @@ import { agingOf, moveRanks, NO_RANKINGS, readRankings } from './rankings.ts'
 import { type Guard, settle } from './settle.ts'
 import type { Statements } from './statements.ts'
 import { ownerOf, type Turn } from './turn-context.ts'
-
-/** Bounds on what one turn promotes and expires, so that it never holds the loop or the lock for long. */
-const PROMOTE_A_TURN = 200
-const EXPIRE_A_TURN = 200
 
 type TimeFacts = Pick<StoreFacts, 'highWaterAt' | 'clockAheadMs'>
 export type TurnFacts = TimeFacts & QueueFacts
