@@ -15,6 +15,12 @@ export interface Transaction {
   readonly systemIdentifier: string
 }
 
+/** One that we begin and commit. */
+export interface OwnTransaction extends Transaction {
+  /** The last statement, once there is a ticket: COMMIT goes out right behind it, so that both take one round trip. */
+  finishWith(text: string, values: readonly unknown[]): void
+}
+
 export interface Ticket {
   /** Null: nothing was written. */
   readonly xid: string | null
@@ -29,7 +35,7 @@ export interface Database {
   /** As people are shown it: without credentials. */
   readonly location: string
   /** Runs again from the start where another transaction was in its way. @throws OnceishError STORE_* */
-  transact<T>(work: (tx: Transaction) => Promise<T>, options?: TransactOptions<T>): Promise<T>
+  transact<T>(work: (tx: OwnTransaction) => Promise<T>, options?: TransactOptions<T>): Promise<T>
   /** Reads of one instant. */
   read<T>(work: (tx: Transaction) => Promise<T>, options?: { readonly patienceMs?: number }): Promise<T>
   /** A client of its own, for LISTEN. */
@@ -92,6 +98,8 @@ export function openDatabase(url: string): Database {
     types: TYPES,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
+    // BEGIN and the first statement in one round trip, and the last with COMMIT: what fails in between fails all that is behind it.
+    pipeline: true,
     connectionTimeoutMillis: CONNECT_WITHIN_MS,
   }
   const pool = new pg.Pool({ ...settings, max: POOL_SIZE, idleTimeoutMillis: 60_000 })
@@ -111,10 +119,14 @@ export function openDatabase(url: string): Database {
   }
 
   /** @param begun the answer to BEGIN, behind which the first statement is sent without waiting for it. */
-  function speak(client: pg.ClientBase, session: Session, begun: Promise<unknown>, patienceMs: number): Transaction {
-    return {
+  function speak(client: pg.ClientBase, session: Session, begun: Promise<unknown>, patienceMs: number): Speaking {
+    const tx: Speaking = {
       ticket: null,
       systemIdentifier: session.systemIdentifier,
+      last: null,
+      finishWith: (text, values) => {
+        tx.last = () => tx.query(text, values)
+      },
       query: async <R extends object>(text: string, values: readonly unknown[] = []) => {
         const query = { text, values: [...values], ...(namesStatements && { name: nameOf(text) }) }
         const { rows } = await client.query<R>({ ...query, query_timeout: patienceMs } as pg.QueryConfig)
@@ -122,6 +134,7 @@ export function openDatabase(url: string): Database {
         return rows
       },
     }
+    return tx
   }
 
   async function checkOut(): Promise<pg.PoolClient> {
@@ -153,7 +166,7 @@ export function openDatabase(url: string): Database {
     return session
   }
 
-  async function once<T>(isRead: boolean, work: (tx: Transaction) => Promise<T>, options: TransactOptions<T>) {
+  async function once<T>(isRead: boolean, work: (tx: OwnTransaction) => Promise<T>, options: TransactOptions<T>) {
     const client = await checkOut()
     // Told by the query that is under way as well; without a listener it would end the process.
     const ignore = () => {}
@@ -168,7 +181,7 @@ export function openDatabase(url: string): Database {
       const made = await work(tx)
       options.beforeCommit?.()
       const ticket = tx.ticket ?? (isRead ? null : ((await tx.query<Ticket>(`SELECT ${TICKET_SQL}`))[0] ?? null))
-      await commit(client, ticket && { ...ticket, era: session.era }, made, patienceMs)
+      await commit(client, { last: tx.last, ticket: ticket && { ...ticket, era: session.era }, made, patienceMs })
       isBroken = false
       return made
     } catch (error) {
@@ -182,9 +195,13 @@ export function openDatabase(url: string): Database {
     }
   }
 
-  async function commit(client: pg.ClientBase, ticket: LostTicket | null, made: unknown, patienceMs: number) {
+  async function commit(client: pg.ClientBase, { last, ticket, made, patienceMs }: Ending): Promise<void> {
+    const isWritten = last?.()
+    const isCommitted = client.query(say('COMMIT', patienceMs))
+    isCommitted.catch(() => {}) // where the last statement fails, that is what is told
     try {
-      await client.query(say('COMMIT', patienceMs))
+      await isWritten
+      await isCommitted
     } catch (error) {
       if (ticket === null || ticket.xid === null || !isLost(error)) throw error
       throw new LostCommit(ticket, made, error)
@@ -228,7 +245,7 @@ export function openDatabase(url: string): Database {
 
   async function transact<T>(
     isRead: boolean,
-    work: (tx: Transaction) => Promise<T>,
+    work: (tx: OwnTransaction) => Promise<T>,
     options: TransactOptions<T>,
   ): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -298,6 +315,18 @@ interface Session {
   readonly begin: string
   readonly era: string
   readonly systemIdentifier: string
+}
+
+interface Speaking extends OwnTransaction {
+  /** Null: everything was sent. */
+  last: (() => Promise<unknown>) | null
+}
+
+interface Ending {
+  readonly last: Speaking['last']
+  readonly ticket: LostTicket | null
+  readonly made: unknown
+  readonly patienceMs: number
 }
 
 /** COMMIT was sent, and the connection was gone before its answer. */

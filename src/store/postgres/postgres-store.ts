@@ -24,7 +24,7 @@ import { createPlaceCheck, enqueueIn, unfit } from './enqueue-in.ts'
 import { lockId } from './locks.ts'
 import { migrate, refuseNewer } from './migrate.ts'
 import { originOf } from './own.ts'
-import { createSave } from './save.ts'
+import { createSaves } from './save.ts'
 import { createServerClock } from './server-clock.ts'
 import { createSlice } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
@@ -68,7 +68,8 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const slice = createSlice()
   const clock = isTimeGiven ? null : createServerClock()
   const watch = createWatch(db, s)
-  const save = createSave(s)
+  const saves = createSaves(s)
+  const { save } = saves
   const idLock = lockId(s, 'request_ids')
   const checkPlace = createPlaceCheck(db, s)
   let isClosing = false
@@ -212,7 +213,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       }
       return enqueueIn(client, { db, schema: s, enqueue }, checkPlace)
     },
-    ...createTurns({ db, schema: s, slice, watch, clock, probe, save, checkOpen, checkVersion }),
+    ...createTurns({ db, schema: s, slice, watch, clock, probe, saves, checkOpen, checkVersion }),
     watchChanges: watch.changes,
     watchCommits: watch.commits,
     onCommit: watch.onCommit,

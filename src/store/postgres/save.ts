@@ -1,10 +1,14 @@
 // Writes what the rules have made of a slice: in one round trip, with what a commit is asked about by.
-import { TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
+import { type OwnTransaction, TICKET_SQL, type Ticket, type Transaction } from './connection.ts'
 import { lockId } from './locks.ts'
 import type { Changes, Row } from './slice.ts'
 import { TABLES } from './tables.ts'
 
-export type Save = (tx: Transaction, changes: Changes) => Promise<void>
+export interface Saves {
+  save(tx: Transaction, changes: Changes): Promise<void>
+  /** Where nothing else is to be written: it goes out together with COMMIT where it can. */
+  saveLast(tx: OwnTransaction, changes: Changes): Promise<void>
+}
 
 /** Ids of events are in the order of commits: whoever writes some holds it until the end. @param schema quoted. */
 export function eventLockOf(schema: string): string {
@@ -12,21 +16,33 @@ export function eventLockOf(schema: string): string {
 }
 
 /** @param s the schema, quoted. */
-export function createSave(s: string): Save {
+export function createSaves(s: string): Saves {
   const eventLock = eventLockOf(s)
-  return async (tx, changes) => {
+
+  async function write(changes: Changes, send: (text: string, values: readonly unknown[]) => Promise<void>) {
     const kinds = kindsOf(changes)
     if (kinds.length === 0) return
-    const [ticket] = await tx.query<Ticket>(
-      `SELECT ${s}.save($1::text[], $2::json[], $3::integer[], $4::bigint), ${TICKET_SQL}`,
-      [
-        kinds.map(([kind]) => kind),
-        kinds.map(([, rows]) => JSON.stringify(rows)),
-        kinds.map(([, rows]) => rows.length),
-        eventLock,
-      ],
-    )
-    tx.ticket = ticket ?? null
+    // One parameter for each kind: to quote JSON as an array's element costs more than to make it.
+    const given = kinds.map((_, at) => `$${at + 4}::json`).join(', ')
+    await send(`SELECT ${s}.save($1::text[], ARRAY[${given}], $2::integer[], $3::bigint), ${TICKET_SQL}`, [
+      kinds.map(([kind]) => kind),
+      kinds.map(([, rows]) => rows.length),
+      eventLock,
+      ...kinds.map(([, rows]) => JSON.stringify(rows)),
+    ])
+  }
+
+  const save = (tx: Transaction, changes: Changes) =>
+    write(changes, async (text, values) => {
+      const [ticket] = await tx.query<Ticket>(text, values)
+      tx.ticket = ticket ?? null
+    })
+  return {
+    save,
+    saveLast: (tx, changes) => {
+      const isKnown = tx.ticket !== null && tx.ticket.xid !== null
+      return isKnown ? write(changes, async (text, values) => tx.finishWith(text, values)) : save(tx, changes)
+    },
   }
 }
 

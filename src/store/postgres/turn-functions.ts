@@ -1,5 +1,6 @@
 // What one turn is about, found, locked and returned in one round trip; and what the server does of it by itself.
 import { DEADLINES_A_TURN, EXPIRE_A_TURN, LANES_A_TURN, MOVED_A_TURN, PROMOTE_A_TURN } from '../bounds.ts'
+import { TICKET_SQL } from './connection.ts'
 import { BY_INDEX } from './plan.ts'
 
 /** What is locked and not claimed is nobody else's meanwhile. */
@@ -152,6 +153,7 @@ BEGIN
   END IF;
   RETURN QUERY SELECT 'facts', json_build_object(
     'now', now_ms,
+    'ticket', (SELECT to_json(x) FROM (SELECT ${TICKET_SQL}) x),
     'waiting', (SELECT MIN(due_at) FROM $s.waiting WHERE due_at > now_ms AND request_id <> ALL(ids)),
     'expiry', (SELECT MIN(expires_at) FROM $s.expiries WHERE expires_at > now_ms AND request_id <> ALL(ids)),
     'lease', (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms

@@ -13,10 +13,10 @@ import { runTurn } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { SettledRow, TurnInput, TurnResult, WorkerLife } from '../turn.ts'
-import type { Ask, Database, Transaction } from './connection.ts'
+import type { Ask, Database, Ticket, Transaction } from './connection.ts'
 import { lockId } from './locks.ts'
 import { originOf } from './own.ts'
-import type { Save } from './save.ts'
+import type { Saves } from './save.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { Row, Slice } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
@@ -38,13 +38,14 @@ export interface TurnsOptions {
   /** Null: the caller's time counts. */
   readonly clock: ServerClock | null
   readonly probe: StoreProbe | undefined
-  readonly save: Save
+  readonly saves: Saves
   checkOpen(): void
   checkVersion(rows: Rows): StoreRow
 }
 
 export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnInDoubt'> {
-  const { db, schema: s, slice, watch, clock, probe, save, checkOpen, checkVersion } = options
+  const { db, schema: s, slice, watch, clock, probe, checkOpen, checkVersion } = options
+  const { save, saveLast } = options.saves
   const isTimeGiven = clock === null
   /** Of turns whose commit was not answered, by worker. */
   const turnsInDoubt = new Map<string, Ask<TurnResult>>()
@@ -80,11 +81,13 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
               isRanked: rows.has('rankings'),
             })
           })
-          await save(tx, changes)
+          tx.ticket = facts.ticket
           // Another branch of the server's history than the one whose calls it has: nothing of this is committed.
-          if (made.calls.length > 0) refuseForeign(originOf(store, tx.systemIdentifier, tx.ticket?.branch), db.location)
-          const more = rows.get('rankings')?.some(({ moved }) => moved !== null) === true && (await moveRanks(tx))
+          if (made.calls.length > 0) refuseForeign(originOf(store, tx.systemIdentifier, facts.ticket.branch), db.location)
           await raiseHighWater(tx, store, facts.now, made.calls.length > 0)
+          const isMoving = rows.get('rankings')?.some(({ moved }) => moved !== null) === true
+          await (isMoving ? save : saveLast)(tx, changes)
+          const more = isMoving && (await moveRanks(tx))
           commits = commitsOf(input, made)
           // In the order of the answers, as ever.
           const others = [...made.settled]
@@ -158,6 +161,7 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
 
 interface TurnFactsRow {
   readonly now: number
+  readonly ticket: Ticket
   readonly waiting: number | null
   readonly expiry: number | null
   readonly lease: number | null

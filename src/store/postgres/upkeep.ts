@@ -9,7 +9,7 @@ import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { PurgeScope } from '../upkeep.ts'
 import type { Database, Transaction } from './connection.ts'
-import { eventLockOf, type Save } from './save.ts'
+import { eventLockOf, type Saves } from './save.ts'
 import type { Slice } from './slice.ts'
 import { loadRows, type Rows, type StoreRow } from './slice-rows.ts'
 import { channelOf, type Watch } from './watch.ts'
@@ -36,7 +36,7 @@ export interface UpkeepOptions {
   readonly slice: Slice
   readonly watch: Watch
   readonly probe: StoreProbe | undefined
-  readonly save: Save
+  readonly save: Saves['save']
   checkOpen(): void
   checkVersion(rows: Rows): StoreRow
   change<T>(
