@@ -1,5 +1,6 @@
 // Every scenario, in the order in which all of them run.
 import type { Scenario } from './scenario.ts'
+import { churn } from './scenarios/churn.ts'
 import { claim } from './scenarios/claim.ts'
 import { enqueue } from './scenarios/enqueue.ts'
 import { idle } from './scenarios/idle.ts'
@@ -24,4 +25,5 @@ export const SCENARIOS: readonly Scenario[] = [
   idle,
   isolation,
   postgres,
+  churn,
 ]

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => api.stop())
 
 /** As the claim, and the settlement, write them: the plain answers of a turn go with its first statement. */
-const CLAIM = 'state\\":\\"invoking'
+const CLAIM = '"state":"invoking"'
 const SETTLE = '"task_id":"'
 const CUTS: readonly Cut[] = ['unheard', 'unanswered']
 

@@ -77,7 +77,7 @@ test('a link that passes nothing on and tells nobody, in mid-claim: what was loc
   const { proxy, once, config } = await openFleet(api, { overrides: LONG })
   const batch = await enqueueBatch(once)
   const worker = await openBehind(config)
-  const silence = proxy.cutAtCommit('silent', 'state\\":\\"invoking')
+  const silence = proxy.cutAtCommit('silent', '"state":"invoking"')
   const running = worker.once.startWorker()
   await waitFor(() => silence.done, { what: 'a claim that is not committed' })
   await once.startWorker(DRAIN).done

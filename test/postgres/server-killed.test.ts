@@ -113,7 +113,7 @@ test.each(['unheard', 'unanswered'] as const)(
     })
     const batch = await enqueueBatch(once)
     const worker = await openBehind(config)
-    const cutting = proxy.cutAtCommit(cut, 'state\\":\\"invoking', { closes: true })
+    const cutting = proxy.cutAtCommit(cut, '"state":"invoking"', { closes: true })
     const running = worker.once.startWorker(DRAIN)
     await waitFor(() => cutting.done, { what: 'the claim' })
     await server.kill()

@@ -143,6 +143,7 @@ function createPair(client: Socket, upstream: Socket, asPooler: boolean, word: W
   }
   const fromServer = createFrames((type, frame) => {
     if (isLastAnswer) {
+      if (type !== 'C' || !frame.includes(COMMIT)) return
       word.spent()
       return cut()
     }

@@ -38,6 +38,8 @@ export interface Database {
   transact<T>(work: (tx: OwnTransaction) => Promise<T>, options?: TransactOptions<T>): Promise<T>
   /** Reads of one instant. */
   read<T>(work: (tx: Transaction) => Promise<T>, options?: { readonly patienceMs?: number }): Promise<T>
+  /** In the background, where nobody else does so: of no account where it fails, or the role may not. */
+  vacuum(table: string): void
   /** A client of its own, for LISTEN. */
   connect(): Promise<pg.Client>
   close(): Promise<void>
@@ -274,6 +276,9 @@ export function openDatabase(url: string): Database {
     location,
     transact: (work, options = {}) => transact(false, work, options),
     read: (work, options = {}) => transact(true, work, options),
+    vacuum: (table) => {
+      pool.query(`VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON, TRUNCATE OFF) ${table}`).catch(() => {})
+    },
     connect: async () => {
       const client = new pg.Client(settings)
       client.on('error', () => {})

@@ -46,9 +46,9 @@ CREATE OR REPLACE FUNCTION $s.timeline() RETURNS TABLE (system_identifier text, 
     FROM pg_control_system()
 $f$;`
 
-/** Rows of requests as they are, by id, with the queue. `ledger`: and their hashes, orphans and kept payloads. */
+/** Rows of requests as they are, by id, with the queue, their hashes, orphans and kept payloads. */
 const ROWS_OF = `
-CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[], ledger boolean) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[]) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
 BEGIN
   RETURN QUERY SELECT 'requests', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.requests WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state WHERE request_id = ANY(ids)) x;
@@ -58,7 +58,6 @@ BEGIN
   RETURN QUERY SELECT 'expiries', to_json(x) FROM (SELECT e.xmin::text AS "^", e.* FROM $s.requests q
     JOIN $s.expiries e ON e.expires_at = q.expires_at AND e.request_id = q.request_id
     WHERE q.request_id = ANY(ids) AND q.expires_at IS NOT NULL) x;
-  IF NOT ledger THEN RETURN; END IF;
   RETURN QUERY SELECT 'orphans', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.orphans WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'kept_payloads', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.kept_payloads WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'logical_hashes', to_json(x) FROM (SELECT h.xmin::text AS "^", h.* FROM (
@@ -106,7 +105,7 @@ BEGIN
     PERFORM 1 FROM $s.requests WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
     PERFORM 1 FROM $s.task_state WHERE request_id = ANY(ids || beside) ORDER BY request_id FOR UPDATE;
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside, true);
+  RETURN QUERY SELECT * FROM $s.rows_of(ids || beside);
 END $f$;`
 
 /** What holds targets back, and how they are ranked. */

@@ -4,11 +4,11 @@ import type { Loaded, Row } from './slice.ts'
 
 type RowOf = Record<string, string | number | null>
 
-/** One row of one table, or a number that the turn needs beside them. */
+/** Rows of one table, or what else the transaction needs to know; null: none. */
 interface Told {
   readonly t: string
   /** As text where a caller's client may parse JSON in a way of its own. */
-  readonly r: string | RowOf
+  readonly r: string | RowOf | readonly RowOf[] | null
 }
 
 export interface StoreRow {
@@ -29,14 +29,26 @@ export type Rows = Map<string, Row[]>
 /** @param calls of functions of the schema that return rows, each with its parameters. */
 export async function loadRows(tx: Transaction, text: string, values: readonly unknown[]): Promise<Rows> {
   const rows: Rows = new Map()
-  for (const { t, r } of await tx.query<Told>(text, values)) {
-    const of = rows.get(t)
-    const told = typeof r === 'string' ? (JSON.parse(r) as RowOf) : r
-    const row = t === 'logical_hashes' ? withBytes(told) : told
-    if (of === undefined) rows.set(t, [row])
+  const add = (table: string, row: Row) => {
+    const of = rows.get(table)
+    if (of === undefined) rows.set(table, [row])
     else of.push(row)
   }
+  for (const { t, r } of await tx.query<Told>(text, values)) {
+    const told = typeof r === 'string' ? (JSON.parse(r) as RowOf) : r
+    for (const row of told === null ? [] : Array.isArray(told) ? (told as RowOf[]) : [told as RowOf]) {
+      if (t === 'heads') addHead(row, add)
+      else add(t, t === 'logical_hashes' ? withBytes(row) : row)
+    }
+  }
   return rows
+}
+
+/** A request, and where it stands in the queue. */
+function addHead({ rank, queue_mark: mark, ...request }: RowOf, add: (table: string, row: Row) => void): void {
+  const { target, group_key: group, due_at, request_id } = request
+  add('requests', request as Row)
+  add('ready', { '^': mark, target, group_key: group ?? '', rank, due_at, request_id } as Row)
 }
 
 export function only<R>(rows: Loaded, table: string): R | undefined {

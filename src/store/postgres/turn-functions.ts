@@ -2,20 +2,26 @@
 import { DEADLINES_A_TURN, EXPIRE_A_TURN, LANES_A_TURN, MOVED_A_TURN, PROMOTE_A_TURN } from '../bounds.ts'
 import { TICKET_SQL } from './connection.ts'
 import { BY_INDEX } from './plan.ts'
+import { CHANGED_STATE } from './save-function.ts'
 
 /** What is locked and not claimed is nobody else's meanwhile. */
 const SPARE_HEADS = 8
 
+/** What stands at the head of a lane, request and place in one. */
+const HEAD = 'p.xmin::text AS "^", p.*, q.rank, q.xmin::text AS queue_mark'
+/** Nothing else is kept of it but its state, where it has one. */
+const IS_PLAIN = 'num_nulls(expires_at, ordering_key, group_key) = 3'
+
 /** Heads of the lanes, locked, at most so many of each: by group where a target has groups. What another turn has locked is its own. */
 const HEADS_OF = `
-CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer) RETURNS SETOF bigint LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer) RETURNS TABLE (id bigint, head json, is_plain boolean) LANGUAGE plpgsql AS $f$
 DECLARE
   groups text[];
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM $s.group_rotation g WHERE g.target = lane) THEN
-    RETURN QUERY SELECT q.request_id FROM $s.ready q JOIN $s.requests USING (request_id)
+    RETURN QUERY SELECT x.request_id, to_json(x), ${IS_PLAIN} FROM (SELECT ${HEAD} FROM $s.ready q JOIN $s.requests p USING (request_id)
       WHERE q.target = lane AND q.group_key = '' ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted
-      FOR UPDATE SKIP LOCKED;
+      FOR UPDATE SKIP LOCKED) x;
     RETURN;
   END IF;
   -- Requests without a group stand together, once there are others beside them.
@@ -26,37 +32,47 @@ BEGIN
   groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
   DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
     AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key);
-  RETURN QUERY SELECT h.request_id FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
-    SELECT q.request_id FROM $s.ready q JOIN $s.requests USING (request_id)
+  RETURN QUERY SELECT h.request_id, to_json(h), false FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
+    SELECT ${HEAD} FROM $s.ready q JOIN $s.requests p USING (request_id)
       WHERE q.target = lane AND q.group_key = g.group_key ORDER BY q.rank, q.due_at, q.request_id
       LIMIT ceil(wanted::numeric / GREATEST(1, cardinality(groups)))::integer FOR UPDATE SKIP LOCKED) h;
 END $f$;`
 
 /**
  * First attempts that were accepted, of requests with nothing else to be said: what is most of the work needs no rule but these
- * conditions, and is neither loaded nor written back. Returns those it settled; the others go the long way.
+ * conditions, and is neither loaded nor written back. Returns those it settled; the others go the long way. Requests before their
+ * states, as everybody locks them. IS TRUE keeps the planner from the index of all calls that run.
  */
 const SETTLE_PLAINLY = `
-CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS SETOF bigint LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS bigint[] LANGUAGE plpgsql AS $f$
+DECLARE
+  settled bigint[];
+  n integer;
 BEGIN
-  PERFORM 1 FROM $s.requests WHERE request_id IN (SELECT (x->>'request_id')::bigint FROM json_array_elements(given) x)
-    ORDER BY request_id FOR UPDATE;
-  RETURN QUERY WITH settled AS (
-    UPDATE $s.task_state t SET state = 'submitted', task_id = k.task_id, version = t.version + 1, doubtful_attempts = '',
-        lease_owner = NULL, lease_until = NULL, ended_at = k.ended_at, next_check_at = k.next_check_at, reason = NULL,
-        evidence = k.evidence, frozen = NULL, updated_at = now_ms
-      FROM json_to_recordset(given) AS k (request_id bigint, attempt integer, nonce text, task_id text, ended_at bigint,
-        next_check_at bigint, evidence text)
-      WHERE t.request_id = k.request_id AND t.attempt = k.attempt AND t.nonce = k.nonce AND t.state = 'invoking' AND t.attempt = 1
+  WITH gone AS (
+    DELETE FROM $s.requests q USING json_to_recordset(given) AS k (request_id bigint, attempt integer, nonce text), $s.task_state t
+      WHERE q.request_id = k.request_id AND q.dedupe <> 'live' AND q.ordering_key IS NULL
+        AND t.request_id = k.request_id AND t.attempt = k.attempt AND t.nonce = k.nonce AND (t.state = 'invoking') IS TRUE AND t.attempt = 1
         AND t.cancel_requested = 0 AND NOT EXISTS (SELECT 1 FROM $s.breakers b WHERE b.target = t.target)
-        AND EXISTS (SELECT 1 FROM $s.requests q WHERE q.request_id = t.request_id AND q.dedupe <> 'live' AND q.ordering_key IS NULL)
-      RETURNING t.request_id)
-    DELETE FROM $s.requests q USING settled WHERE q.request_id = settled.request_id RETURNING q.request_id;
+      RETURNING q.request_id)
+  SELECT COALESCE(array_agg(request_id), '{}') INTO settled FROM gone;
+  UPDATE $s.task_state t SET state = 'submitted', task_id = k.task_id, version = t.version + 1, doubtful_attempts = '',
+      lease_owner = NULL, lease_until = NULL, ended_at = k.ended_at, next_check_at = k.next_check_at, reason = NULL,
+      evidence = k.evidence, frozen = NULL, updated_at = now_ms
+    FROM json_to_recordset(given) AS k (request_id bigint, attempt integer, nonce text, task_id text, ended_at bigint,
+      next_check_at bigint, evidence text)
+    WHERE t.request_id = k.request_id AND k.request_id = ANY(settled) AND t.attempt = k.attempt AND t.nonce = k.nonce
+      AND (t.state = 'invoking') IS TRUE AND t.attempt = 1 AND t.cancel_requested = 0;
+  GET DIAGNOSTICS n = ROW_COUNT;
+  IF n <> cardinality(settled) THEN
+    RAISE EXCEPTION 'a call was settled by somebody else in between' USING ERRCODE = '${CHANGED_STATE}';
+  END IF;
+  RETURN settled;
 END $f$;`
 
 /**
  * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
- * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked}; @param plain as `settle_plainly` takes it
+ * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked, leases}; @param plain as `settle_plainly` takes it
  */
 const TURN_ROWS = `
 CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
@@ -65,6 +81,8 @@ DECLARE
   ids bigint[];
   claimed bigint[] := '{}';
   found bigint[];
+  heads json;
+  are_plain boolean := true;
   served text[];
   lanes text[] := '{}';
   lane text;
@@ -72,6 +90,7 @@ DECLARE
   slots integer := (a->>'slots')::integer;
   checks integer := (a->>'checks')::integer;
   checked text[];
+  leases boolean := (a->>'leases')::boolean;
   settled bigint[] := '{}';
   through text;
   wraps boolean;
@@ -79,15 +98,15 @@ BEGIN
   PERFORM pg_advisory_xact_lock(x::bigint) FROM json_array_elements_text(a->'locks') x;
   now_ms := COALESCE((a->>'now')::bigint, $s.now_ms());
   IF json_array_length(plain) > 0 THEN
-    settled := ARRAY(SELECT * FROM $s.settle_plainly(plain, now_ms));
-    RETURN QUERY SELECT 'plain', json_build_object('request_id', x) FROM unnest(settled) x;
+    settled := $s.settle_plainly(plain, now_ms);
+    RETURN QUERY SELECT 'plain', json_agg(json_build_object('request_id', x)) FROM unnest(settled) x;
   END IF;
   RETURN QUERY SELECT * FROM $s.rows_of_targets(true);
 
   ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
-  ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
+  IF leases THEN ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
     WHERE s.state = 'invoking' AND s.lease_until <= now_ms ORDER BY s.lease_until, s.target, s.request_id
-    LIMIT ${EXPIRE_A_TURN} FOR UPDATE SKIP LOCKED);
+    LIMIT ${EXPIRE_A_TURN} FOR UPDATE SKIP LOCKED); END IF;
   ids := ids || ARRAY(SELECT w.request_id FROM $s.waiting w JOIN $s.requests USING (request_id)
     WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTE_A_TURN} FOR UPDATE SKIP LOCKED);
   ids := ids || ARRAY(SELECT e.request_id FROM $s.expiries e JOIN $s.requests USING (request_id)
@@ -108,7 +127,9 @@ BEGIN
   IF slots > 0 THEN
     served := ARRAY(SELECT x FROM json_array_elements_text(a->'lanes') x
       WHERE x NOT IN (SELECT target FROM $s.targets WHERE paused_at IS NOT NULL));
-    IF cardinality(served) <= ${LANES_A_TURN} THEN
+    IF cardinality(served) = 1 THEN
+      lanes := served;
+    ELSIF cardinality(served) <= ${LANES_A_TURN} THEN
       lanes := ARRAY(SELECT x FROM unnest(served) x WHERE EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = x));
     ELSE
       lane := a->>'from';
@@ -133,12 +154,18 @@ BEGIN
     -- A few more than its share, where others turn out to have less.
     wanted := LEAST(slots, ceil(slots::numeric / GREATEST(1, cardinality(lanes)))::integer + ${SPARE_HEADS});
     FOREACH lane IN ARRAY lanes LOOP
-      found := ARRAY(SELECT * FROM $s.heads_of(lane, wanted));
+      SELECT COALESCE(array_agg(h.id), '{}'), json_agg(h.head), are_plain AND COALESCE(bool_and(h.is_plain), true)
+        INTO found, heads, are_plain FROM $s.heads_of(lane, wanted) h;
       claimed := claimed || found;
+      RETURN QUERY SELECT 'heads', heads;
       RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(found), 'wanted', wanted);
     END LOOP;
-    RETURN QUERY SELECT * FROM $s.rows_of(claimed, false);
-    IF cardinality(claimed) > 0 THEN
+    RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state
+      WHERE request_id = ANY(claimed)) x;
+    IF NOT are_plain THEN
+      RETURN QUERY SELECT 'expiries', to_json(x) FROM (SELECT e.xmin::text AS "^", e.* FROM $s.requests p
+        JOIN $s.expiries e ON e.expires_at = p.expires_at AND e.request_id = p.request_id
+        WHERE p.request_id = ANY(claimed) AND p.expires_at IS NOT NULL) x;
       RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
         WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
       -- One that dies in its claim may pass the turn of its key on.
@@ -156,8 +183,8 @@ BEGIN
     'ticket', (SELECT to_json(x) FROM (SELECT ${TICKET_SQL}) x),
     'waiting', (SELECT MIN(due_at) FROM $s.waiting WHERE due_at > now_ms AND request_id <> ALL(ids)),
     'expiry', (SELECT MIN(expires_at) FROM $s.expiries WHERE expires_at > now_ms AND request_id <> ALL(ids)),
-    'lease', (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms
-      AND request_id <> ALL(ids)),
+    'lease', CASE WHEN leases THEN (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms
+      AND request_id <> ALL(ids)) END,
     'unknown', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'unknown' AND next_check_at > now_ms AND request_id <> ALL(ids)
       AND target IN (SELECT json_array_elements_text(a->'checked'))),
     'tracked', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'submitted' AND next_check_at > now_ms AND request_id <> ALL(ids)

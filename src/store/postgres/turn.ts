@@ -9,13 +9,15 @@ import { commitsOf } from '../commits-of.ts'
 import { refuseForeign } from '../origin.ts'
 import { earliest } from '../sqlite/due.ts'
 import { brief, type Guard, plainlySubmitted } from '../sqlite/settle.ts'
-import { runTurn } from '../sqlite/turn.ts'
+import type { Statements } from '../sqlite/statements.ts'
+import { runTurn, type TurnFacts } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
 import type { SettledRow, TurnInput, TurnResult, WorkerLife } from '../turn.ts'
 import type { Ask, Database, Ticket, Transaction } from './connection.ts'
 import { lockId } from './locks.ts'
 import { originOf } from './own.ts'
+import { runPlainly } from './plain-slice.ts'
 import type { Saves } from './save.ts'
 import type { ServerClock } from './server-clock.ts'
 import type { Row, Slice } from './slice.ts'
@@ -24,6 +26,10 @@ import type { Watch } from './watch.ts'
 
 /** How often the high-water time is raised at most. */
 const HIGH_WATER_EVERY_MS = 1000
+/** How often a worker looks for leases that are over: the index of those that run is full of calls that have ended since. */
+const LEASES_EVERY_MS = 1000
+/** After so many claims, the heads of the lanes lie behind as many dead rows, through which every turn must go. */
+const TIDY_AFTER_CLAIMS = 10_000
 /** A turn takes milliseconds; who waits longer for the server has lost it, or it is of no use. */
 const TURN_PATIENCE_MS = 15_000
 /** Then the worker bears it, keeps its answers, and asks again. */
@@ -50,18 +56,30 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
   /** Of turns whose commit was not answered, by worker. */
   const turnsInDoubt = new Map<string, Ask<TurnResult>>()
 
+  let leasesSeenAt = Number.NEGATIVE_INFINITY
+  let claimsSinceTidied = 0
+
+  /** A server whose autovacuum comes once a minute has let a busy queue slow down by then. One run at a time, of whichever process. */
+  function tidyQueue(claims: number): void {
+    claimsSinceTidied += claims
+    if (claimsSinceTidied < TIDY_AFTER_CLAIMS) return
+    claimsSinceTidied = 0
+    db.vacuum(`${s}.ready`)
+  }
+
   async function turn(input: TurnInput): Promise<TurnResult> {
     checkOpen()
+    const leases = clock === null || clock.monotonicNow() - leasesSeenAt >= LEASES_EVERY_MS
     turnsInDoubt.delete(ownerOf(input.worker))
     let hasCommitted = false
-    const run = (isGuarded: boolean) => {
+    const transact = (isGuarded: boolean) => {
       let commits: readonly Commit[] = []
       return db.transact(
         async (tx) => {
           // The lease counts from before the server's clock is read.
           const asked = clock === null ? null : { at: clock.monotonicNow(), wall: input.now() }
           const rows = await loadRows(tx, `SELECT * FROM ${s}.turn_rows($1::json, $2::json)`, [
-            argumentsOf(s, input, isTimeGiven),
+            argumentsOf(s, input, { isTimeGiven, leases }),
             JSON.stringify(isGuarded ? [] : input.results.flatMap((result) => plainOf(input, result))),
           ])
           const store = checkVersion(rows)
@@ -70,20 +88,22 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
           const isPlain = (result: AttemptResult) => settled.has(result.requestId)
           const settled = new Set((rows.get('plain') ?? []).map(({ request_id: id }) => id))
           const rest = input.results.filter((result) => !isPlain(result))
-          const { made, changes } = slice.run(inSlice(rows), (sql, memory) => {
-            const timed = { ...input, results: rest, ...(isTimeGiven ? {} : serverTime(facts.now)) }
-            const guard: Guard | null = isGuarded ? (work) => memory.transaction(work)() : null
-            const first = Math.min(...(rows.get('expiries') ?? []).map(({ expires_at: at }) => at as number))
-            return runTurn(sql, timed, guard, {
-              highWaterAt: isTimeGiven ? store.high_water_at : Math.min(store.high_water_at, facts.now),
-              clockAheadMs: store.clock_ahead_ms,
-              nextExpiryAt: Number.isFinite(first) ? first : null,
-              isRanked: rows.has('rankings'),
-            })
-          })
+          const timed = { ...input, results: rest, ...(isTimeGiven ? {} : serverTime(facts.now)) }
+          const first = Math.min(...(rows.get('expiries') ?? []).map(({ expires_at: at }) => at as number))
+          const turnFacts: TurnFacts = {
+            highWaterAt: isTimeGiven ? store.high_water_at : Math.min(store.high_water_at, facts.now),
+            clockAheadMs: store.clock_ahead_ms,
+            nextExpiryAt: Number.isFinite(first) ? first : null,
+            isRanked: rows.has('rankings'),
+          }
+          const run = (sql: Statements, guard: Guard | null) => runTurn(sql, timed, guard, turnFacts)
+          const { made, changes } =
+            (isGuarded ? null : runPlainly(rows, (sql) => run(sql, null))) ??
+            slice.run(inSlice(rows), (sql, memory) => run(sql, isGuarded ? (work) => memory.transaction(work)() : null))
           tx.ticket = facts.ticket
           // Another branch of the server's history than the one whose calls it has: nothing of this is committed.
-          if (made.calls.length > 0) refuseForeign(originOf(store, tx.systemIdentifier, facts.ticket.branch), db.location)
+          if (made.calls.length > 0)
+            refuseForeign(originOf(store, tx.systemIdentifier, facts.ticket.branch), db.location)
           await raiseHighWater(tx, store, facts.now, made.calls.length > 0)
           const isMoving = rows.get('rankings')?.some(({ moved }) => moved !== null) === true
           await (isMoving ? save : saveLast)(tx, changes)
@@ -94,7 +114,11 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
           const inOrder = input.results.map((result) =>
             isPlain(result) ? plainlySubmitted(result) : (others.shift() as SettledRow),
           )
-          return adjusted(input, rows, facts, { ...made, settled: [...inOrder, ...others], more: made.more || more })
+          return adjusted(input, rows, leases ? facts : { ...facts, lease: facts.now + LEASES_EVERY_MS }, {
+            ...made,
+            settled: [...inOrder, ...others],
+            more: made.more || more,
+          })
         },
         {
           beforeCommit: () => {
@@ -113,11 +137,13 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
         },
       )
     }
-    const made = await run(false).catch((error: unknown) => {
+    const made = await transact(false).catch((error: unknown) => {
       if (hasCommitted || input.results.length === 0) throw error
       if (hasCode(error, ...SERVER_TROUBLE, 'INVARIANT_BROKEN')) throw error
-      return run(true)
+      return transact(true)
     })
+    if (leases && clock !== null) leasesSeenAt = clock.monotonicNow()
+    tidyQueue(made.calls.length)
     watch.committed(false)
     return made
   }
@@ -169,7 +195,11 @@ interface TurnFactsRow {
   readonly tracked: number | null
 }
 
-function argumentsOf(s: string, input: TurnInput, isTimeGiven: boolean): string {
+function argumentsOf(
+  s: string,
+  input: TurnInput,
+  { isTimeGiven, leases }: { readonly isTimeGiven: boolean; readonly leases: boolean },
+): string {
   const { claim, check } = input
   const limited = claim.targets.filter(({ policy: { limits } }) => {
     return limits.concurrency !== null || limits.rate !== null || limits.bucket !== undefined
@@ -195,6 +225,7 @@ function argumentsOf(s: string, input: TurnInput, isTimeGiven: boolean): string 
     limited: limited.map(({ name }) => name),
     checks: check.slots > 0 ? check.slots + PASSED_OVER_A_TURN : 0,
     checked: claim.targets.map(({ name }) => name),
+    leases,
   })
 }
 
