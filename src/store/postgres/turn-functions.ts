@@ -72,7 +72,7 @@ END $f$;`
 
 /**
  * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
- * @param a {now, locks, ids, slots, lanes, from, limited, checks, checked, leases}; @param plain as `settle_plainly` takes it
+ * @param a {now, locks, ids, answered, slots, lanes, from, limited, checks, checked, leases}; @param plain as `settle_plainly` takes it
  */
 const TURN_ROWS = `
 CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
@@ -90,6 +90,7 @@ DECLARE
   slots integer := (a->>'slots')::integer;
   checks integer := (a->>'checks')::integer;
   checked text[];
+  answered text[] := ARRAY(SELECT json_array_elements_text(a->'answered'));
   leases boolean := (a->>'leases')::boolean;
   settled bigint[] := '{}';
   through text;
@@ -101,7 +102,11 @@ BEGIN
     settled := $s.settle_plainly(plain, now_ms);
     RETURN QUERY SELECT 'plain', json_agg(json_build_object('request_id', x)) FROM unnest(settled) x;
   END IF;
-  RETURN QUERY SELECT * FROM $s.rows_of_targets(true);
+  -- What this turn may write of them; of the rest nobody waits for it, so that one target in trouble leaves the others alone.
+  PERFORM 1 FROM $s.breakers WHERE target = ANY(answered) OR probe_at <= now_ms ORDER BY target FOR UPDATE;
+  PERFORM 1 FROM $s.timed_pauses WHERE "until" <= now_ms OR name = ANY(answered) OR (scope = 'bucket' AND cardinality(answered) > 0)
+    ORDER BY scope, name, cause FOR UPDATE;
+  RETURN QUERY SELECT * FROM $s.rows_of_targets(false);
 
   ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
   IF leases THEN ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)

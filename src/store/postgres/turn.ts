@@ -208,9 +208,8 @@ function argumentsOf(
     `target ${name}`,
     ...(policy.limits.bucket === undefined ? [] : [`bucket ${policy.limits.bucket}`]),
   ])
-  const ids = [...input.results, ...input.renewals, ...input.reconciliations, ...input.trackings].map(
-    ({ requestId }) => requestId,
-  )
+  const said = [...input.results, ...input.reconciliations, ...input.trackings]
+  const ids = [...said, ...input.renewals].map(({ requestId }) => requestId)
   return JSON.stringify({
     now: isTimeGiven ? input.now() : null,
     // In one order for everybody.
@@ -219,6 +218,7 @@ function argumentsOf(
         ? [...new Set(scopes)].map((scope) => lockId(s, 'limits', scope)).toSorted()
         : [],
     ids: [...new Set(ids)],
+    answered: [...new Set(said.map(({ target }) => target))],
     slots: Math.max(0, claim.slots),
     lanes: claim.targets.map(({ name }) => name),
     from: claim.lookFrom ?? '',
