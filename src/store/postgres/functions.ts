@@ -22,7 +22,22 @@ export function functionsSql(s: string): readonly string[] {
     DETAIL_ROWS,
     saveFunction(),
   ]
-  return texts.map((text) => text.replaceAll('$s', s))
+  return [dropFormer(s, texts), ...texts.map((text) => text.replaceAll('$s', s))]
+}
+
+/** Those of an older version, whose results may be of another type. */
+function dropFormer(s: string, texts: readonly string[]): string {
+  const names = texts.map((text) => `'${/FUNCTION \$s\.(\w+)/.exec(text)?.[1]}'`)
+  return `
+DO $f$
+DECLARE
+  former regprocedure;
+BEGIN
+  FOR former IN SELECT oid FROM pg_proc
+      WHERE pronamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND proname IN (${names.join(', ')}) LOOP
+    EXECUTE 'DROP FUNCTION ' || former;
+  END LOOP;
+END $f$;`
 }
 
 const NOW_MS = `

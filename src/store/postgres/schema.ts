@@ -2,7 +2,7 @@
 import { TABLES, type Table } from './tables.ts'
 
 /** Rises with every change of a table or a function. */
-export const POSTGRES_SCHEMA_VERSION = 1
+export const POSTGRES_SCHEMA_VERSION = 2
 
 /** Statements, in order. @param s the schema, quoted. */
 export function schemaSql(s: string): readonly string[] {
