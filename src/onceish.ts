@@ -93,7 +93,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     targetNames: registry.targets.map((target) => target.name),
     schemaOf: (target) => (Object.hasOwn(config.payloads, target) ? config.payloads[target] : undefined),
   }
-  const steady = steadyTime(clock)
+  // An engine's own clock is everybody's: that it was moved is news to nobody.
+  const steady = store.clock === null ? steadyTime(clock) : { ...steadyTime(clock), isNews: () => false }
   const windowClock = async () => {
     const facts = await store.facts()
     return windowClockOf(now(), steady, facts)

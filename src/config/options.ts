@@ -15,7 +15,7 @@ import { duration, section, whole } from './schema-parts.ts'
 import type { CareDefinition, TargetDefinition } from './target-definition.ts'
 
 const MIB = 1_048_576
-const POSTGRES_URL = /^postgres(?:ql)?:\/\//
+const POSTGRES_URL = /^postgres(?:ql)?:\/\//i
 
 const workerSchema = section({
   name: z

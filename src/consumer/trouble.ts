@@ -20,6 +20,7 @@ const COUNTED = {
   STORE_UNREACHABLE: 'storeUnreachable',
   STORE_IO_FAILED: 'storeFailed',
   STORE_UNWRITABLE: 'storeFailed',
+  STORE_NOT_FOUND: 'storeFailed',
 } as const satisfies Partial<Record<ErrorCode, keyof Counting>>
 
 export function createTrouble(log: Log, counters: Counting): Trouble {

@@ -281,7 +281,7 @@ function createLoop(options: WorkerOptions) {
     try {
       return await work()
     } catch (error) {
-      const isRefused = !hasBegun && hasCode(error, 'STORE_UNWRITABLE')
+      const isRefused = !hasBegun && hasCode(error, 'STORE_UNWRITABLE', 'STORE_NOT_FOUND')
       const waitMs = isRefused ? null : trouble.bear(error, answers.waiting.length)
       if (waitMs === null) throw error
       await backOff(waitMs)

@@ -1,8 +1,8 @@
 // NDJSON in: streamed, checked line by line, written in transactions of at most 1,000 lines.
 import { isOnceishError, OnceishError } from '../core/errors.ts'
-import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { isRefused, type NewRequest, type Store } from '../store/store.ts'
+import { isBatchFull } from './batch.ts'
 import { type Line, readLines } from './lines.ts'
 import { type EnqueueRequest, REQUEST_FIELDS, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 import { parsePayload } from './parse-payload.ts'
@@ -58,6 +58,8 @@ export async function enqueueLines(
   let batch: { line: number; request: NewRequest }[] = []
   let lines = 0
   let bytes = 0
+  /** Of the payloads in the batch. */
+  let chars = 0
 
   const refuse = (line: number, error: OnceishError): void => {
     report.skipped++
@@ -75,6 +77,7 @@ export async function enqueueLines(
     )
     const written = batch
     batch = []
+    chars = 0
     const last = results.at(-1)
     if (stopAtRefusal && last !== undefined && isRefused(last)) {
       refuse((written[results.length - 1] as { line: number }).line, refusalError(last))
@@ -97,17 +100,19 @@ export async function enqueueLines(
   )) {
     lines = line.number
     try {
-      const request = parseLine(line, options)
-      if (request === null) continue
+      const parsed = parseLine(line, options)
+      if (parsed === null) continue
       // Awaited only where a schema takes time: a million lines are a million turns of the loop else.
-      const made = toNewRequest(request, options.rules)
-      batch.push({ line: line.number, request: made instanceof Promise ? await made : made })
+      const made = toNewRequest(parsed, options.rules)
+      const request = made instanceof Promise ? await made : made
+      batch.push({ line: line.number, request })
+      chars += request.payload.length
     } catch (error) {
       if (!isOnceishError(error)) throw error
       refuse(line.number, error)
       if (options.onError === 'stop') return report
     }
-    if (batch.length >= ENQUEUE_BATCH_LINES && !(await flush())) return report
+    if (isBatchFull(batch.length, chars) && !(await flush())) return report
   }
   await flush()
   return report

@@ -1,6 +1,5 @@
 // One request, or many in one call: checked first, then written in transactions of at most 1,000.
 import { OnceishError } from '../core/errors.ts'
-import { ENQUEUE_BATCH_LINES } from '../core/limits.ts'
 import type { RequestState } from '../core/task-state.ts'
 import {
   type CallerClient,
@@ -11,6 +10,7 @@ import {
   type NewRequest,
   type Store,
 } from '../store/store.ts'
+import { batchesOf } from './batch.ts'
 import { type EnqueueRequest, type RequestRules, refusalError, toNewRequest } from './new-request.ts'
 
 /** A request as it is on disk once it was acknowledged. */
@@ -77,8 +77,7 @@ export async function enqueueMany(
 ): Promise<readonly Enqueued[]> {
   const checked = await allChecked(requests, rules)
   const done: Enqueued[] = []
-  for (let start = 0; start < checked.length; start += ENQUEUE_BATCH_LINES) {
-    const batch: NewRequest[] = checked.slice(start, start + ENQUEUE_BATCH_LINES)
+  for (const batch of batchesOf(checked)) {
     for (const result of await store.enqueue(batch, rules.now(), { stopAtRefusal: true })) done.push(toEnqueued(result))
   }
   return done

@@ -10,7 +10,7 @@ import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
 import type { Store, StoreProbe } from './store.ts'
 
-const POSTGRES_URL = /^postgres(?:ql)?:\/\//
+const POSTGRES_URL = /^postgres(?:ql)?:\/\//i
 
 export interface OpenStoreOptions {
   /** False: a store that is not there is STORE_NOT_FOUND. */

@@ -12,6 +12,7 @@ import { askStore } from '../support/ask-store.ts'
 import { newLocation } from '../support/engine.ts'
 import { startPostgres } from '../support/postgres-server.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const target = defineTarget({
   name: 'bill',
@@ -395,4 +396,56 @@ test('a SQLite store takes no PostgreSQL client', async () => {
   await expect(once.enqueueIn(client, { target: 'bill', payload: { order: 1 } })).rejects.toMatchObject({
     code: 'CONNECTION_UNFIT',
   })
+})
+
+test('several at once on one client: each is there, or its caller is told', async () => {
+  const { store, once, client, transaction } = await shop()
+  const other = await connect(store)
+  // Somebody else commits one of them in between: its savepoint is undone, and takes nobody along.
+  await other.query('BEGIN')
+  await once.enqueueIn(other, { target: 'bill', payload: { order: 1 } })
+  const made = transaction(() =>
+    Promise.all([
+      once.enqueueIn(client, { target: 'bill', payload: { order: 2 } }),
+      once.enqueueIn(client, { target: 'bill', payload: { order: 1 } }),
+      once.enqueueIn(client, { target: 'bill', payload: { order: 3 } }),
+      once.enqueueIn(client, { target: 'bill', payload: { order: 3 } }),
+    ]),
+  )
+  const waiting = `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%.save(%'`
+  await waitFor(async () => (await askStore(store, waiting)).length > 0, { what: 'the one that somebody else has' })
+  await other.query('COMMIT')
+  expect((await made).map(({ deduplicated }) => deduplicated)).toEqual([false, true, false, true])
+  const kept = (await askStore(store, 'SELECT payload FROM requests')).map(({ payload }) => payload)
+  expect(kept.sort()).toEqual([1, 2, 3].map((order) => JSON.stringify({ order })))
+})
+
+test('a caller who may not have ids keeps nobody else from having some', async () => {
+  const { store, schema, once, client } = await shop()
+  const role = `caller_${process.pid}`
+  await client.query(`CREATE ROLE ${role}; GRANT USAGE ON SCHEMA ${schema} TO ${role};
+    GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO ${role}`)
+  onTestFinished(async () => {
+    const admin = await connect(store)
+    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+  })
+  const poor = await connect(store)
+  await poor.query(`SET ROLE ${role}`)
+  await poor.query('BEGIN')
+  await expect(once.enqueueIn(poor, { target: 'bill', payload: { order: 1 } })).rejects.toMatchObject({
+    code: 'CONNECTION_UNFIT',
+  })
+  expect(await once.enqueue({ target: 'bill', payload: { order: 2 } })).toMatchObject({ deduplicated: false })
+  await poor.query('ROLLBACK')
+})
+
+test('a client that writes in another encoding is refused', async () => {
+  const { once, client } = await shop()
+  await client.query('BEGIN')
+  await client.query(`SET LOCAL client_encoding TO 'LATIN1'`)
+  await expect(once.enqueueIn(client, { target: 'bill', payload: { order: 1 } })).rejects.toMatchObject({
+    code: 'CONNECTION_UNFIT',
+    message: expect.stringContaining('client_encoding is LATIN1'),
+  })
+  await client.query('ROLLBACK')
 })

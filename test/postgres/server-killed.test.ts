@@ -1,6 +1,6 @@
 // The server is killed, with all of its processes, while workers of other processes have turns and calls under way: nothing happens
 // twice, nothing is lost, and they go on by themselves.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { KINDS } from '../../fixtures/api/ledger.ts'
 import { ALL_DONE, callsOf, enqueueBatch, fatesOf } from '../machine/support/batch.ts'
 import { type Api, oracleAtRest, startApi } from '../support/api.ts'
@@ -102,6 +102,28 @@ test('killed right after an enqueue, with synchronous_commit off by default: wha
   await server.kill()
   await server.start()
   expect(await once.get(requestId)).toMatchObject({ state: 'ready' })
+})
+
+test('synchronous_commit is set to off while a worker runs: what it calls is on disk before the call', async () => {
+  const own = await startPostgres(['-c', 'wal_writer_delay=10s'])
+  onTestFinished(() => own.stop())
+  const { once, location } = await openFleet(api, { server: own.url, overrides: { worker: { leaseMs: 60_000 } } })
+  const worker = once.startWorker()
+  worker.done.catch(() => {})
+  await once.enqueue({ target: 'messages', payload: { n: 'before' } })
+  await waitFor(async () => (await once.status()).states.submitted === 1, { what: 'the first' })
+  await own.ask('ALTER SYSTEM SET synchronous_commit = off')
+  await own.ask('SELECT pg_reload_conf()')
+  await waitFor(async () => (await own.ask('SHOW synchronous_commit'))[0]?.['synchronous_commit'] === 'off', {
+    what: 'the setting',
+  })
+  const { requestId } = await once.enqueue({ target: 'messages', payload: { n: 'after', fault: 'hang_after' } })
+  await waitFor(async () => (await api.oracle()).calls.some(({ n }) => n === 'after'), { what: 'the call' })
+  await own.kill()
+  await own.start()
+  expect(await askStore(location, `SELECT state FROM task_state WHERE request_id = ${requestId}`)).toEqual([
+    { state: 'invoking' },
+  ])
 })
 
 test.each(['unheard', 'unanswered'] as const)(

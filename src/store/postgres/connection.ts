@@ -77,14 +77,10 @@ const CONNECT_WITHIN_MS = 10_000
 const PATIENCE_MS = 120_000
 const CLOSE_WITHIN_MS = 1000
 
-/**
- * What a transaction of ours needs where the server's default is another: a commit that outlives a crash, and rows that a process which
- * stands still, or is cut off, does not lock for ever.
- */
-const OWN_SETTINGS = [
-  { name: 'synchronous_commit', unfit: 'off', own: 'on' },
-  { name: 'idle_in_transaction_session_timeout', unfit: '0', own: '10s' },
-] as const
+/** A commit outlives a crash, and waits for the standby where there is one: said in each transaction, since a reload changes the default. */
+const SYNCED = 'SET LOCAL synchronous_commit TO on'
+/** Where nobody has set it: rows are not locked for ever by a process that stands still, or is cut off. */
+const IDLE_TIMEOUT = 'idle_in_transaction_session_timeout'
 
 /** node-postgres gives int8 as text, since it can be larger than a number is exact; ours cannot. */
 const TYPES: pg.CustomTypesConfig = {
@@ -107,6 +103,8 @@ export function openDatabase(url: string): Database {
   const pool = new pg.Pool({ ...settings, max: POOL_SIZE, idleTimeoutMillis: 60_000 })
   // A connection that breaks while it rests: the next one is made when it is needed.
   pool.on('error', () => {})
+  // One that is ended in its first moment says so before whoever asked for it listens.
+  pool.on('connect', (client) => client.on('error', () => {}))
   /** Off for good once a pooler has shown that it gives each transaction another server connection. */
   let namesStatements = true
   const names = new Map<string, string>()
@@ -157,12 +155,14 @@ export function openDatabase(url: string): Database {
   async function sessionOf(client: pg.ClientBase): Promise<Session> {
     const known = sessions.get(client)
     if (known !== undefined) return known
-    const columns = OWN_SETTINGS.map(({ name }) => `current_setting('${name}') AS ${name}`).join(', ')
     const system = '(SELECT system_identifier::text FROM pg_control_system()) AS system'
-    const query = say(`SELECT ${columns}, ${system}, ${ERA_SQL} AS era`, CONNECT_WITHIN_MS)
+    const query = say(
+      `SELECT current_setting('${IDLE_TIMEOUT}') AS idle_timeout, ${system}, ${ERA_SQL} AS era`,
+      CONNECT_WITHIN_MS,
+    )
     const row = (await client.query<Record<string, string>>(query)).rows[0]
-    const own = OWN_SETTINGS.filter(({ name, unfit }) => row?.[name] === unfit)
-    const begin = [WRITE, ...own.map((setting) => `SET LOCAL ${setting.name} TO '${setting.own}'`)].join('; ')
+    const own = row?.['idle_timeout'] === '0' ? [`SET LOCAL ${IDLE_TIMEOUT} TO '10s'`] : []
+    const begin = [WRITE, SYNCED, ...own].join('; ')
     const session = { begin, era: row?.['era'] ?? '', systemIdentifier: row?.['system'] ?? '' }
     sessions.set(client, session)
     return session

@@ -25,6 +25,7 @@ interface CallerFacts {
   readonly read_only: string
   readonly synchronous_commit: string
   readonly isolation: string
+  readonly encoding: string
   readonly has_store: boolean
   readonly database: string
 }
@@ -50,8 +51,22 @@ export function createPlaceCheck(db: Database, schema: string): (tx: Transaction
   }
 }
 
+/** One after the other on each client: their savepoints must not cross. */
+const lastOf = new WeakMap<CallerClient, Promise<unknown>>()
+
 /** @throws OnceishError CONNECTION_UNFIT, STORE_* */
-export async function enqueueIn(
+export function enqueueIn(
+  client: CallerClient,
+  options: EnqueueInOptions,
+  checkPlace: (tx: Transaction, database: string) => Promise<void>,
+): Promise<EnqueueResult> {
+  const before = lastOf.get(client) ?? Promise.resolve()
+  const made = before.catch(() => {}).then(() => enqueueNow(client, options, checkPlace))
+  lastOf.set(client, made)
+  return made
+}
+
+async function enqueueNow(
   client: CallerClient,
   { db, schema, enqueue }: EnqueueInOptions,
   checkPlace: (tx: Transaction, database: string) => Promise<void>,
@@ -110,10 +125,12 @@ async function checkFit(
 ): Promise<CallerFacts> {
   const [facts] = await tx.query<CallerFacts>(
     `SELECT current_setting('transaction_read_only') AS read_only, current_setting('synchronous_commit') AS synchronous_commit,
-       current_setting('transaction_isolation') AS isolation, to_regclass($1) IS NOT NULL AS has_store, current_database()::text AS database`,
+       current_setting('transaction_isolation') AS isolation, current_setting('client_encoding') AS encoding, to_regclass($1) IS NOT NULL AS has_store, current_database()::text AS database`,
     [`${schema}.store`],
   )
   if (facts === undefined) throw unfit('the client gives its rows otherwise than node-postgres does')
+  if (facts.encoding !== 'UTF8')
+    throw unfit(`the client_encoding is ${facts.encoding}, by which node-postgres does not write: leave it UTF8`)
   if (facts.read_only === 'on') throw unfit('the transaction of the client is read-only')
   if (!facts.has_store) {
     throw unfit(`database "${facts.database}", which the client is connected to, holds no store in schema ${schema}`)

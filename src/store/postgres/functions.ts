@@ -48,7 +48,7 @@ $f$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $f$;`
 const LEDGER_HASH = `
 CREATE OR REPLACE FUNCTION $s.ledger_hash(target text, logical_hash text) RETURNS bytea LANGUAGE sql IMMUTABLE AS $f$
   SELECT CASE WHEN logical_hash ~ '^v1:[0-9a-f]{64}$' THEN decode(substr(logical_hash, 4), 'hex')
-    ELSE sha256('given'::bytea || '\\x00'::bytea || convert_to(to_json(target)::text, 'UTF8') || '\\x00'::bytea
+    ELSE sha256('given'::bytea || decode('00', 'hex') || convert_to(to_json(target)::text, 'UTF8') || decode('00', 'hex')
       || convert_to(logical_hash, 'UTF8')) END
 $f$;`
 
@@ -140,17 +140,20 @@ BEGIN
     UNION ALL SELECT 'rankings', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.rankings) x;
 END $f$;`
 
-/** So many ids one after the other. */
+const IDS_TAKEN = 'ON002'
+
+/** So many ids one after the other. The lock goes with the block that is rolled back, however it ends; a sequence is not rolled back. */
 const TAKE_IDS = `
 CREATE OR REPLACE FUNCTION $s.take_ids(count bigint, lock bigint) RETURNS bigint LANGUAGE plpgsql AS $f$
 DECLARE
   first bigint;
 BEGIN
-  PERFORM pg_advisory_lock(lock);
+  PERFORM pg_advisory_xact_lock(lock);
   first := nextval('$s.request_ids');
   IF count > 1 THEN PERFORM setval('$s.request_ids', first + count - 1); END IF;
-  PERFORM pg_advisory_unlock(lock);
-  RETURN first;
+  RAISE EXCEPTION 'the ids are taken' USING ERRCODE = '${IDS_TAKEN}';
+EXCEPTION
+  WHEN SQLSTATE '${IDS_TAKEN}' THEN RETURN first;
 END $f$;`
 
 /** @param a {hashes, keys, lock}: what the ledger knows of them, who holds them, and whose turn it is in their lines. */

@@ -2,7 +2,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { OnceishError } from '../../core/errors.ts'
 import { isSetAside } from '../set-aside.ts'
-import type { Database } from './connection.ts'
+import type { Database, Transaction } from './connection.ts'
 import { functionsSql } from './functions.ts'
 import { lockId } from './locks.ts'
 import { POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
@@ -19,7 +19,10 @@ export interface MigrateOptions {
 /** @throws OnceishError STORE_NOT_FOUND, STORE_SCHEMA_NEWER, STORE_SCHEMA_OLDER */
 export async function migrate(db: Database, options: MigrateOptions): Promise<void> {
   const { schema: s, create, now } = options
-  const found = await db.read((tx) => versionOf(tx.query, s))
+  const found = await db.read(async (tx) => {
+    await refuseEncoding(tx, db.location)
+    return versionOf(tx.query, s)
+  })
   refuseNewer(found, db.location)
   if (found === POSTGRES_SCHEMA_VERSION) return
   if (!create && found === 0) {
@@ -54,6 +57,16 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
       await tx.query(`UPDATE ${s}.store SET schema_version = $1 WHERE id = 1`, [POSTGRES_SCHEMA_VERSION])
     }
   }, options)
+}
+
+/** An answer of an API may hold any character, and what it said must be kept. */
+async function refuseEncoding(tx: Transaction, location: string): Promise<void> {
+  const [row] = await tx.query<{ encoding: string }>(`SELECT current_setting('server_encoding') AS encoding`)
+  if (row?.encoding === 'UTF8' || row?.encoding === 'SQL_ASCII') return
+  throw new OnceishError(
+    'STORE_UNWRITABLE',
+    `${location} is in ${row?.encoding}, which cannot hold every character: make a database with ENCODING 'UTF8'`,
+  )
 }
 
 export async function versionOf(

@@ -46,6 +46,8 @@ const GONE: Saying = [
   (location, said) => `${location} has lost tables or functions of onceish (${said}): put them back from a backup`,
 ]
 
+const FAILED: Saying = ['STORE_IO_FAILED', (location, said) => `the server of ${location} failed (${said})`]
+
 const NUL: Saying = [
   'REQUEST_INVALID',
   (location) => `a text holds a NUL character, which ${location} cannot store: leave it out`,
@@ -78,6 +80,12 @@ const SAYINGS: Readonly<Record<string, Saying>> = {
       `the server of ${location} ended a statement of ours (${said}): it was too slow for statement_timeout, or somebody ended it`,
   ],
   '58': ['STORE_IO_FAILED', (location, said) => `the server of ${location} cannot read or write its files (${said})`],
+  // Of an internal error, a limit, an object in use, a plan that is over: whatever it is, the worker's answers are not lost by it.
+  '0A': FAILED,
+  '40': FAILED,
+  '54': FAILED,
+  '55': FAILED,
+  XX: FAILED,
   XX001: ['STORE_CORRUPT', (location, said) => `${location} is damaged (${said}): put it back from a backup`],
   XX002: ['STORE_CORRUPT', (location, said) => `${location} is damaged (${said}): put it back from a backup`],
 }

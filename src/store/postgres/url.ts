@@ -9,10 +9,11 @@ export function readUrl(url: string): { url: string; schema: string } {
   if (!URL.canParse(url)) throw new OnceishError('CONFIG_INVALID', 'store: the postgres:// URL cannot be read as a URL')
   const parsed = new URL(url)
   const schema = parsed.searchParams.get('schema') ?? DEFAULT_SCHEMA
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) {
+  // With "onceish_" before it, it is the name of a channel, of which the server takes 63 characters.
+  if (!/^(?!pg_)[a-z_][a-z0-9_]{0,54}$/.test(schema)) {
     throw new OnceishError(
       'CONFIG_INVALID',
-      `store: schema "${schema}" is no plain name: lower-case letters, digits and _, at most 63`,
+      `store: schema "${schema}" is no plain name: lower-case letters, digits and _, at most 55, and not pg_ first`,
     )
   }
   parsed.searchParams.delete('schema')
