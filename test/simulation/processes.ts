@@ -19,7 +19,7 @@ export interface Machine {
   readonly config: Config
   readonly store: Store
   /** Another connection, which hears of the commits of the first. */
-  readonly watching: Store
+  readonly watching: Pick<Store, 'watchChanges'>
 }
 
 export interface Scene {

@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { countProof } from '../support/proof.ts'
+import { openFileGround } from './ground.ts'
 import { loadLibrary } from './library.ts'
 import { stageFolder } from './run.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -15,7 +16,8 @@ export function proveSchedules(first: number, count: number): void {
   let stage: Stage
   beforeAll(async () => {
     folder = stageFolder()
-    stage = await openStage(await loadLibrary(), folder)
+    const library = await loadLibrary()
+    stage = openStage(library, await openFileGround(library, folder))
   })
   afterAll(async () => {
     await stage.close()

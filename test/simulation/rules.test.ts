@@ -4,6 +4,7 @@ import { readFileSync, rmSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { countProof } from '../support/proof.ts'
 import { COVERED } from './covered.ts'
+import { openFileGround } from './ground.ts'
 import { loadPatched } from './library.ts'
 import { RULES } from './rules.ts'
 import { stageFolder } from './run.ts'
@@ -18,7 +19,8 @@ test.each(RULES.map((rule) => [rule.name, rule] as const))(
   'without %s the simulation finds what breaks',
   async (name, { patches, often, seed }) => {
     const folder = stageFolder()
-    const broken = await openStage(await loadPatched(patches, folder), folder, often)
+    const library = await loadPatched(patches, folder)
+    const broken = openStage(library, await openFileGround(library, folder), often)
     const first = isFull ? 1 : seed
     try {
       for (let next = first; next < first + SEARCHED; next++) {

@@ -256,7 +256,7 @@ export function createWorld(
     const generations = new Map<Owed, number>()
     for (const one of ledger.all) generations.set(one, (await operator.get(one.requestId))?.generation ?? 0)
     for (const life of processes.alive()) processes.kill(life)
-    watch.empty(schedule.now() + schedule.wallOffset)
+    await watch.empty(schedule.now() + schedule.wallOffset)
     limits.onOtherStore('lost')
     ledger.forgetIds()
     told.length = 0
@@ -291,7 +291,7 @@ export function createWorld(
     isPutBack = true
     api.takesOtherBytes = true
     for (const life of processes.alive()) processes.kill(life)
-    watch.putBack(copy)
+    await watch.putBack(copy)
     limits.onOtherStore('put back')
     // Whoever puts it back takes their time.
     await schedule.pass(chance.pick([50, 1600, 12_000]))
@@ -331,12 +331,14 @@ export function createWorld(
   }
 
   async function goOn(): Promise<void> {
+    await schedule.settle()
     if (isCalm && processes.alive().length === 0) await processes.startWorker()
     if (!(await schedule.advance())) await schedule.pass(50)
     processes.check()
   }
 
   async function act(): Promise<void> {
+    await schedule.settle()
     if (isRestless && asides.is(0.1)) await reorder()
     const alive = processes.alive()
     switch (chance.weigh(actions)) {
@@ -395,6 +397,7 @@ export function createWorld(
       schedule.note('calm')
     },
     isIdle: async () => {
+      await schedule.settle()
       // A refusal of the credentials may have been on its way still.
       if (isCalm) await resume(pausedKinds(), operator, limits)
       return watch.isOver()

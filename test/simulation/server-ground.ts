@@ -1,0 +1,118 @@
+// Schedules on PostgreSQL: the same store, world and watches, on one schema of a server. What differs from a file:
+// - A store that is put back is a standby that was promoted too early: what tells is the branch of the server's history, where a file has
+//   the record of calls beside it. A copied or moved file (`recover --moved`) is nothing that a server's store can be.
+// - Another process is heard of when it says so (NOTIFY), or within a second.
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import type { Store } from '../../src/store/store.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { createGate, type Gate, gated } from './gate.ts'
+import { type Ground, type OpenGround, START } from './ground.ts'
+import { openMirror } from './mirror.ts'
+
+/** As src/store/postgres/watch.ts has it. */
+const POLL_MS = 1000
+
+/** The one that the environment names, or one of its own, which syncs nothing: what is proved here is order, not disks. */
+export async function findServer(): Promise<Pick<PostgresServer, 'url' | 'stop'>> {
+  const url = process.env['ONCEISH_TEST_POSTGRES_URL']
+  if (url) return { url, stop: async () => {} }
+  return startPostgres([
+    '-c',
+    'fsync=off',
+    '-c',
+    'synchronous_commit=local',
+    '-c',
+    'full_page_writes=off',
+    '-c',
+    'autovacuum=off',
+  ])
+}
+
+/** @param url of a server, whose schemas are the caller's. */
+export function serverGround(url: string): OpenGround {
+  return async (library, folder): Promise<Ground> => {
+    const schema = `simulation_${randomBytes(8).toString('hex')}`
+    const given = new URL(url)
+    given.searchParams.set('schema', schema)
+    const location = given.toString()
+    const types = { getTypeParser: ((oid: number) => (oid === 20 ? Number : pg.types.getTypeParser(oid))) as never }
+    const client = new pg.Client({ connectionString: url, types })
+    await client.connect()
+    const options = { create: true, now: START, isTimeGiven: true }
+    const [inner, watching] = [await library.openStore(location, options), await library.openStore(location, options)]
+    const mirror = await openMirror(library, folder, client, schema)
+    const gate = createGate()
+    const store = gated(inner, gate, mirror.follow)
+    const notify = `NOTIFY "onceish_${schema}"`
+    const hearing = { store: inner, watching, notify: () => client.query(notify) }
+    watching.watchChanges([])
+    await firstHeard(hearing)
+    return {
+      location,
+      store,
+      watching: { watchChanges: (targets) => watchChanges(hearing, gate.pass, targets) },
+      watch: mirror,
+      rested: gate.rested,
+      close: async () => {
+        mirror.close()
+        await watching.close()
+        await inner.close()
+        await client.query(`DROP SCHEMA ${schema} CASCADE`)
+        await client.end()
+      },
+    }
+  }
+}
+
+interface Hearing {
+  /** Whose commits are heard of. */
+  readonly store: Store
+  readonly watching: Store
+  readonly notify: () => Promise<unknown>
+}
+
+/** As another process asks: only where it was told of work since, or a second has passed in the time of the schedule. */
+function watchChanges(
+  { store, watching, notify }: Hearing,
+  pass: Gate['pass'],
+  targets: readonly string[],
+): ReturnType<Store['watchChanges']> {
+  const ask = watching.watchChanges(targets)
+  let isTold = true
+  let askedAt = 0
+  store.onWork(() => {
+    isTold = true
+  })
+  return async (now) => {
+    if (!isTold && Math.abs(now - askedAt) < POLL_MS) return null
+    isTold = false
+    askedAt = now
+    return pass(async () => {
+      await told(watching, notify)
+      return ask(now)
+    })
+  }
+}
+
+/** A notification that has surely arrived: a real clock, and how fast the news of a commit travels, would not be the same again. */
+function told(watching: Store, notify: () => Promise<unknown>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = watching.onWork(() => {
+      stop()
+      resolve()
+    })
+    notify().catch(reject)
+  })
+}
+
+/** Its connection listens. */
+async function firstHeard({ watching, notify }: Hearing): Promise<void> {
+  let isHeard = false
+  const stop = watching.onWork(() => {
+    isHeard = true
+  })
+  await waitFor(() => notify().then(() => isHeard), { what: 'a notification' })
+  stop()
+}
