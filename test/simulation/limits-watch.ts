@@ -12,8 +12,13 @@ import { MAX_ATTEMPTS } from './targets.ts'
 import { watchWaits } from './wait-watch.ts'
 
 export interface LimitsWatch {
-  /** Call before a turn, and what it gives after it. @returns what is wrong. */
-  watchTurn(input: TurnInput): (result: TurnResult) => readonly string[]
+  /** Targets whose calls somebody has stopped. */
+  stopped(): ReadonlySet<Kind>
+  /**
+   * Call right before the commit of a turn, and what it gives after it. @param wasStopped when the turn began: what was stopped since it
+   * need not know. @returns what is wrong.
+   */
+  watchTurn(input: TurnInput, wasStopped: ReadonlySet<Kind>): (result: TurnResult) => readonly string[]
   /** At the first byte of a call. @returns what is wrong. */
   onWrite(requestId: number): readonly string[]
   /** A person's words. */
@@ -74,12 +79,12 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
       : []
   }
 
-  function judgeClaim({ requestId, target }: ClaimedCall, leaseMs: number): readonly string[] {
+  function judgeClaim({ requestId, target }: ClaimedCall, leaseMs: number, mayCall: (kind: Kind) => boolean) {
     const kind = target as Kind
     claims.set(requestId, { kind, at: time.now() })
     burn(requestId, 1)
     return [
-      ...(stopped.has(kind) ? [`request ${requestId} is called, and ${kind} is paused`] : []),
+      ...(stopped.has(kind) && !mayCall(kind) ? [`request ${requestId} is called, and ${kind} is paused`] : []),
       ...waits.onClaim(kind, requestId),
       ...breakers.onClaim(kind, requestId, leaseMs),
     ]
@@ -110,7 +115,10 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
   }
 
   return {
-    watchTurn: (input) => {
+    stopped: () => new Set(stopped),
+    watchTurn: (input, wasStopped) => {
+      const blocked = input.results.flatMap(({ target, outcome }) => (outcome.kind === 'blocked' ? [target] : []))
+      const mayCall = (kind: Kind) => !wasStopped.has(kind) && !blocked.includes(kind)
       const now = input.now()
       time.now()
       const answers = input.results.map((result) => answerOf(result, now))
@@ -120,7 +128,7 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
         return [
           ...settled.flatMap(judgeEnd),
           ...waitsAfter(),
-          ...calls.flatMap((call) => judgeClaim(call, input.leaseMs)),
+          ...calls.flatMap((call) => judgeClaim(call, input.leaseMs, mayCall)),
           ...judgeConcurrency(calls),
         ]
       }

@@ -29,8 +29,8 @@ export interface Schedule {
   step(life: Life | null, label: string, afterMs?: number): Promise<void>
   later(life: Life | null, label: string, afterMs: number, run: () => void): () => void
   clockOf(life: Life): Clock
-  /** Runs one step that is due, or lets time pass to the next. @returns false where nothing waits. */
-  advance(): Promise<boolean>
+  /** Runs one step that is due, or lets time pass to the next. @param labels of no others. @returns false where nothing waits. */
+  advance(labels?: readonly string[]): Promise<boolean>
   /** Whatever goes on by itself, at a store that is elsewhere too, has come to rest. */
   settle(): Promise<void>
   /** Processes are slow, the world is not: what it does in that time is done in it. */
@@ -80,13 +80,14 @@ export function createSchedule(chance: Chance, startAt: number, rested: () => Pr
     settle: async () => {
       while (await rested()) await hop()
     },
-    advance: async () => {
+    advance: async (labels) => {
       // What an action set off goes on first, as far as it can by itself.
       if (steps.length === 0) await goOn()
       steps = steps.filter(({ life }) => life === null || !life.isDead)
-      if (steps.length === 0) return false
-      const due = steps.filter((step) => comesAt(step) <= time)
-      await take(due.length > 0 ? chance.pick(due) : earliest(steps))
+      const asked = labels === undefined ? steps : steps.filter(({ label }) => labels.includes(label))
+      if (asked.length === 0) return false
+      const due = asked.filter((step) => comesAt(step) <= time)
+      await take(due.length > 0 ? chance.pick(due) : earliest(asked))
       return true
     },
   }

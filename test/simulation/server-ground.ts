@@ -7,9 +7,10 @@ import pg from 'pg'
 import type { Store } from '../../src/store/store.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { createGate, type Gate, gated } from './gate.ts'
 import { type Ground, type OpenGround, START } from './ground.ts'
 import { openMirror } from './mirror.ts'
+import type { Life } from './schedule.ts'
+import { createTraffic } from './traffic.ts'
 
 /** As src/store/postgres/watch.ts has it. */
 const POLL_MS = 1000
@@ -36,34 +37,71 @@ export function serverGround(url: string): OpenGround {
     const schema = `simulation_${randomBytes(8).toString('hex')}`
     const given = new URL(url)
     given.searchParams.set('schema', schema)
+    // Two that wait for each other are told apart before anybody goes on: the one that came last begins anew.
+    given.searchParams.set('options', '-c deadlock_timeout=1ms')
     const location = given.toString()
-    const types = { getTypeParser: ((oid: number) => (oid === 20 ? Number : pg.types.getTypeParser(oid))) as never }
-    const client = new pg.Client({ connectionString: url, types })
-    await client.connect()
+    const [client, monitor] = [await connect(url), await connect(url)]
     const options = { create: true, now: START, isTimeGiven: true }
     const [inner, watching] = [await library.openStore(location, options), await library.openStore(location, options)]
     const mirror = await openMirror(library, folder, client, schema)
-    const gate = createGate()
-    const store = gated(inner, gate, mirror.follow)
-    const notify = `NOTIFY "onceish_${schema}"`
-    const hearing = { store: inner, watching, notify: () => client.query(notify) }
+    const traffic = createTraffic(monitor, mirror.follow)
+    const hearing = { store: inner, watching, notify: () => client.query(`NOTIFY "onceish_${schema}"`) }
     watching.watchChanges([])
     await firstHeard(hearing)
     return {
       location,
-      store,
-      watching: { watchChanges: (targets) => watchChanges(hearing, gate.pass, targets) },
+      store: asked(inner, (work) => traffic.drive(WORLD, work)),
+      storeOf: (life) => ({
+        ...asked(inner, (work) => traffic.ask(life, work)),
+        watchChanges: (targets) => watchChanges(hearing, (work) => traffic.ask(life, work), targets),
+      }),
+      turn: (life, input, atCommit) =>
+        life === null
+          ? traffic.drive(WORLD, () => inner.turn(input), atCommit)
+          : traffic.ask(life, () => inner.turn(input), atCommit),
       watch: mirror,
-      rested: gate.rested,
+      begin: traffic.begin,
+      finish: traffic.finish,
+      rested: traffic.rested,
       close: async () => {
+        traffic.close()
         mirror.close()
         await watching.close()
         await inner.close()
         await client.query(`DROP SCHEMA ${schema} CASCADE`)
         await client.end()
+        await monitor.end()
       },
     }
   }
+}
+
+/** Who speaks, and never dies. */
+const WORLD: Life = { name: 'world', isDead: false, stalledUntil: 0 }
+
+async function connect(url: string): Promise<pg.Client> {
+  const types = { getTypeParser: ((oid: number) => (oid === 20 ? Number : pg.types.getTypeParser(oid))) as never }
+  const client = new pg.Client({ connectionString: url, types })
+  await client.connect()
+  return client
+}
+
+type Way = <T>(work: () => Promise<T>) => Promise<T>
+
+/** What comes back at once. */
+const AT_ONCE: ReadonlySet<string> = new Set(['watchChanges', 'watchCommits', 'onCommit', 'onWork', 'filesOf', 'close'])
+
+/** The same store, with each question going one way. */
+function asked(store: Store, way: Way): Store {
+  type Method = (...given: unknown[]) => Promise<unknown>
+  return Object.fromEntries(
+    Object.entries(store).map(([name, value]) => [
+      name,
+      typeof value !== 'function' || AT_ONCE.has(name)
+        ? value
+        : (...given: unknown[]) => way(() => (value as Method)(...given)),
+    ]),
+  ) as unknown as Store
 }
 
 interface Hearing {
@@ -76,7 +114,7 @@ interface Hearing {
 /** As another process asks: only where it was told of work since, or a second has passed in the time of the schedule. */
 function watchChanges(
   { store, watching, notify }: Hearing,
-  pass: Gate['pass'],
+  way: Way,
   targets: readonly string[],
 ): ReturnType<Store['watchChanges']> {
   const ask = watching.watchChanges(targets)
@@ -89,7 +127,7 @@ function watchChanges(
     if (!isTold && Math.abs(now - askedAt) < POLL_MS) return null
     isTold = false
     askedAt = now
-    return pass(async () => {
+    return way(async () => {
       await told(watching, notify)
       return ask(now)
     })

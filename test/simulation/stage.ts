@@ -30,8 +30,11 @@ const LOOK_EVERY = 20
 /** Each makes another draw of the same seed. */
 const ASIDE = 0x5bd1e995
 const LIMITS = 0x27d4eb2f
+const CROWD = 0x165667b1
 /** Of all schedules. */
 const LIMITED_SHARE = 0.4
+/** Of those without limits: what these watch is told by the order of turns, which those that run at once have none of. */
+const CROWDED_SHARE = 0.75
 
 /** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
 export function openStage(library: Library, ground: Ground, often: readonly Action[] = []): Stage {
@@ -69,9 +72,9 @@ async function runSchedule(
   const asides = createChance(seed ^ ASIDE)
   const schedule = createSchedule(chance, START, ground.rested)
   const lines = createChance(seed ^ ASIDE)
-  const { store, watching, watch } = ground
-  const machine = { library, config, store, watching }
-  const world = createWorld({ machine, watch, regime, chance, asides, lines, schedule }, often)
+  ground.begin(schedule, regime === FREE && createChance(seed ^ CROWD).is(CROWDED_SHARE))
+  const machine = { library, config, ground }
+  const world = createWorld({ machine, watch: ground.watch, regime, chance, asides, lines, schedule }, often)
   const violations: string[] = []
   let steps = 0
   try {
