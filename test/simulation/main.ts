@@ -4,9 +4,10 @@ import { rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { openFileGround } from './ground.ts'
 import { loadLibrary, loadPatched } from './library.ts'
-import { RULES } from './rules.ts'
+import { RULES, type Rule } from './rules.ts'
 import { stageFolder, whole } from './run.ts'
 import { findServer, serverGround } from './server-ground.ts'
+import { SERVER_RULES } from './server-rules.ts'
 import { CHAOS_STEPS, type Outcome, openStage, type Stage } from './stage.ts'
 
 const WITHOUT_RUNS = 20_000
@@ -45,7 +46,7 @@ function readArguments(): Asked | null {
     const without = values.without ?? null
     const engine = ENGINES.find((name) => name === values.engine)
     if (engine === undefined) usage(`no engine is called "${values.engine}": ${ENGINES.join(', ')}`)
-    if (without !== null && !RULES.some(({ name }) => name === without))
+    if (without !== null && !rulesOf(engine).some(({ name }) => name === without))
       usage(`no rule is called "${without}": --rules lists them`)
     return {
       runs: whole(values.runs ?? String(without === null ? 2000 : WITHOUT_RUNS)),
@@ -58,6 +59,11 @@ function readArguments(): Asked | null {
   }
 }
 
+/** Those that the engine has. */
+function rulesOf(engine: Engine): readonly Rule[] {
+  return engine === 'postgres' ? [...RULES, ...SERVER_RULES] : RULES
+}
+
 /** The smallest chaos that this seed needs. */
 async function shortest(stage: Stage, { seed }: Outcome): Promise<Outcome> {
   for (let chaos = 0; ; chaos += 4) {
@@ -68,7 +74,7 @@ async function shortest(stage: Stage, { seed }: Outcome): Promise<Outcome> {
 }
 
 async function simulate({ runs, seed, without, engine }: Asked): Promise<number> {
-  const rule = RULES.find(({ name }) => name === without)
+  const rule = rulesOf(engine).find(({ name }) => name === without)
   const folder = stageFolder()
   const library = rule === undefined ? await loadLibrary() : await loadPatched(rule.patches, folder)
   const server = engine === 'postgres' ? await findServer() : null
@@ -103,5 +109,5 @@ async function simulate({ runs, seed, without, engine }: Asked): Promise<number>
 }
 
 const asked = readArguments()
-if (asked === null) for (const { name, what } of RULES) say(`${name}  ${what}`)
+if (asked === null) for (const { name, what } of [...RULES, ...SERVER_RULES]) say(`${name}  ${what}`)
 else process.exitCode = await simulate(asked)

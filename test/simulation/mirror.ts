@@ -5,9 +5,10 @@ import Database from 'better-sqlite3'
 import type pg from 'pg'
 import { TABLES } from '../../src/store/postgres/tables.ts'
 import type { Library } from './library.ts'
-import { insertInto, type StoreCopy, type StoreWatch, watchStore } from './store-watch.ts'
+import { insertInto, type StoreWatch, watchStore } from './store-watch.ts'
 
-const START = 0
+/** What was deleted stays in the way of every look at a queue; new files cost more than a schedule's own deletions. */
+const AFRESH_EVERY = 8
 const BYTES: readonly string[] = ['hash', 'payload_hash']
 /** What a file's store has of it. */
 const STORE_COLUMNS = [
@@ -40,16 +41,17 @@ export interface Mirror extends StoreWatch {
   follow(): Promise<void>
 }
 
-/** @param schema of a store that was just made. */
-export async function openMirror(library: Library, folder: string, client: pg.Client, schema: string): Promise<Mirror> {
+/** @param s the schema of a store that was just made. */
+export async function openMirror(library: Library, folder: string, client: pg.Client, s: string): Promise<Mirror> {
   const path = join(folder, 'mirror.db')
-  await (await library.openStore(path, { create: true, now: START })).close()
+  await (await library.openStore(path, { create: true, now: 0 })).close()
   const watch = watchStore(path)
   const db = new Database(path)
   db.pragma('synchronous = OFF')
-  const s = schema
   await client.query(noting(s))
   await client.query(emptying(s))
+
+  let emptied = 0
 
   const apply = db.transaction((writes: readonly Written[]) => {
     for (const { name, before, after } of writes) {
@@ -69,6 +71,8 @@ export async function openMirror(library: Library, folder: string, client: pg.Cl
       if (rows.length > 0) apply(rows)
     },
     empty: async (now) => {
+      if (++emptied % AFRESH_EVERY === 0)
+        await client.query(`TRUNCATE ${TABLES.map(({ name }) => `${s}.${name}`)}, ${s}.written`)
       await client.query(`SELECT ${s}.empty_all($1)`, [now])
       watch.empty(now)
     },
@@ -96,12 +100,7 @@ export async function openMirror(library: Library, folder: string, client: pg.Cl
   }
 }
 
-async function fillTable(
-  client: pg.Client,
-  s: string,
-  name: string,
-  rows: StoreCopy extends ReadonlyMap<string, infer R> ? R : never,
-) {
+async function fillTable(client: pg.Client, s: string, name: string, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return
   const text = JSON.stringify(rows, (_, value: unknown) => {
     const bytes = value as { type?: unknown; data?: unknown } | null

@@ -8,6 +8,7 @@ import { openFileGround } from './ground.ts'
 import { loadPatched } from './library.ts'
 import { RULES } from './rules.ts'
 import { stageFolder } from './run.ts'
+import { SERVER_RULES } from './server-rules.ts'
 import { openStage } from './stage.ts'
 
 const isFull = process.env.ONCEISH_TEST_FULL === '1'
@@ -36,7 +37,7 @@ test.each(RULES.map((rule) => [rule.name, rule] as const))(
 )
 
 test('names are what a command line takes, and each stands for one rule', () => {
-  const names = [...RULES, ...COVERED].map(({ name }) => name)
+  const names = [...RULES, ...SERVER_RULES, ...COVERED].map(({ name }) => name)
   for (const name of names) expect(name).toMatch(/^[a-z0-9-]+$/)
   expect(new Set(names).size).toBe(names.length)
 })

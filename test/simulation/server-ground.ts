@@ -15,20 +15,15 @@ import { createTraffic } from './traffic.ts'
 /** As src/store/postgres/watch.ts has it. */
 const POLL_MS = 1000
 
-/** The one that the environment names, or one of its own, which syncs nothing: what is proved here is order, not disks. */
+/** It syncs nothing: what is proved here is order, not disks. */
+export function startQuickServer(): Promise<PostgresServer> {
+  return startPostgres(['fsync=off', 'full_page_writes=off', 'autovacuum=off'].flatMap((flag) => ['-c', flag]))
+}
+
+/** The one that the environment names, or one of its own. */
 export async function findServer(): Promise<Pick<PostgresServer, 'url' | 'stop'>> {
   const url = process.env['ONCEISH_TEST_POSTGRES_URL']
-  if (url) return { url, stop: async () => {} }
-  return startPostgres([
-    '-c',
-    'fsync=off',
-    '-c',
-    'synchronous_commit=local',
-    '-c',
-    'full_page_writes=off',
-    '-c',
-    'autovacuum=off',
-  ])
+  return url ? { url, stop: async () => {} } : startQuickServer()
 }
 
 /** @param url of a server, whose schemas are the caller's. */
@@ -44,23 +39,27 @@ export function serverGround(url: string): OpenGround {
     const options = { create: true, now: START, isTimeGiven: true }
     const [inner, watching] = [await library.openStore(location, options), await library.openStore(location, options)]
     const mirror = await openMirror(library, folder, client, schema)
-    const traffic = createTraffic(monitor, mirror.follow)
-    const hearing = { store: inner, watching, notify: () => client.query(`NOTIFY "onceish_${schema}"`) }
+    const traffic = createTraffic(WORLD, monitor, mirror.follow)
+    let commits = 0
+    inner.onWork(() => {
+      commits++
+    })
+    const hearing = { commits: () => commits, watching, notify: () => client.query(`NOTIFY "onceish_${schema}"`) }
     watching.watchChanges([])
     await firstHeard(hearing)
     return {
       location,
-      store: asked(inner, (work) => traffic.drive(WORLD, work)),
+      store: asked(inner, (work) => traffic.drive(work)),
       storeOf: (life) => ({
         ...asked(inner, (work) => traffic.ask(life, work)),
         watchChanges: (targets) => watchChanges(hearing, (work) => traffic.ask(life, work), targets),
       }),
-      turn: (life, input, atCommit) =>
-        life === null
-          ? traffic.drive(WORLD, () => inner.turn(input), atCommit)
-          : traffic.ask(life, () => inner.turn(input), atCommit),
+      turn: (life, input, turn) =>
+        life === null ? traffic.drive(() => inner.turn(input), turn) : traffic.ask(life, () => inner.turn(input), turn),
       watch: mirror,
+      takesCrowds: true,
       begin: traffic.begin,
+      calm: traffic.calm,
       finish: traffic.finish,
       rested: traffic.rested,
       close: async () => {
@@ -105,27 +104,24 @@ function asked(store: Store, way: Way): Store {
 }
 
 interface Hearing {
-  /** Whose commits are heard of. */
-  readonly store: Store
+  /** How many made work for others. */
+  readonly commits: () => number
   readonly watching: Store
   readonly notify: () => Promise<unknown>
 }
 
 /** As another process asks: only where it was told of work since, or a second has passed in the time of the schedule. */
 function watchChanges(
-  { store, watching, notify }: Hearing,
+  { commits, watching, notify }: Hearing,
   way: Way,
   targets: readonly string[],
 ): ReturnType<Store['watchChanges']> {
   const ask = watching.watchChanges(targets)
-  let isTold = true
+  let heard = -1
   let askedAt = 0
-  store.onWork(() => {
-    isTold = true
-  })
   return async (now) => {
-    if (!isTold && Math.abs(now - askedAt) < POLL_MS) return null
-    isTold = false
+    if (heard === commits() && Math.abs(now - askedAt) < POLL_MS) return null
+    heard = commits()
     askedAt = now
     return way(async () => {
       await told(watching, notify)
@@ -135,14 +131,15 @@ function watchChanges(
 }
 
 /** A notification that has surely arrived: a real clock, and how fast the news of a commit travels, would not be the same again. */
-function told(watching: Store, notify: () => Promise<unknown>): Promise<void> {
-  return new Promise((resolve, reject) => {
+async function told(watching: Store, notify: () => Promise<unknown>): Promise<void> {
+  const heard = new Promise<void>((resolve) => {
     const stop = watching.onWork(() => {
       stop()
       resolve()
     })
-    notify().catch(reject)
   })
+  await notify()
+  await heard
 }
 
 /** Its connection listens. */

@@ -1,10 +1,10 @@
 // Where schedules are run one after the other: one store, emptied between them. After the chaos comes calm, and then what was
 // promised must hold.
-import { createChance } from './chance.ts'
+import { type Chance, createChance } from './chance.ts'
 import { type Ground, START } from './ground.ts'
 import type { Library } from './library.ts'
 import type { Machine } from './processes.ts'
-import { FREE, REGIMES, type Regime } from './regimes.ts'
+import { CROWDED, FREE, REGIMES, type Regime } from './regimes.ts'
 import { createSchedule } from './schedule.ts'
 import { configFor } from './targets.ts'
 import { type Action, createWorld } from './world.ts'
@@ -33,18 +33,20 @@ const LIMITS = 0x27d4eb2f
 const CROWD = 0x165667b1
 /** Of all schedules. */
 const LIMITED_SHARE = 0.4
-/** Of those without limits: what these watch is told by the order of turns, which those that run at once have none of. */
+/** Of the others, where the store takes transactions that run at once. */
 const CROWDED_SHARE = 0.75
 
 /** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
 export function openStage(library: Library, ground: Ground, often: readonly Action[] = []): Stage {
-  const configs = new Map([FREE, ...REGIMES].map((regime) => [regime, configFor(library, ground.location, regime)]))
+  const configs = new Map(
+    [FREE, CROWDED, ...REGIMES].map((regime) => [regime, configFor(library, ground.location, regime)]),
+  )
   return {
     run: async (seed, chaosSteps = CHAOS_STEPS) => {
       await ground.watch.empty(START)
-      const regime = regimeOf(seed)
-      const config = configs.get(regime) as Machine['config']
-      return runSchedule({ library, config, ground, regime }, often, seed, chaosSteps)
+      const setting = { library, ground, ...(crowdOf(ground, seed) ?? { regime: regimeOf(seed), crowd: null }) }
+      const config = configs.get(setting.regime) as Machine['config']
+      return runSchedule({ ...setting, config }, often, seed, chaosSteps)
     },
     close: ground.close,
   }
@@ -55,15 +57,23 @@ function regimeOf(seed: number): Regime {
   return limits.is(LIMITED_SHARE) ? limits.pick(REGIMES) : FREE
 }
 
+/** Null: its transactions run one after the other. */
+function crowdOf({ takesCrowds }: Ground, seed: number): { readonly regime: Regime; readonly crowd: Chance } | null {
+  const crowd = createChance(seed ^ CROWD)
+  const isCrowded = takesCrowds && regimeOf(seed) === FREE && crowd.is(CROWDED_SHARE)
+  return isCrowded ? { regime: crowd.is(LIMITED_SHARE) ? CROWDED : FREE, crowd } : null
+}
+
 interface Setting {
   readonly library: Library
   readonly config: Machine['config']
   readonly ground: Ground
   readonly regime: Regime
+  readonly crowd: Chance | null
 }
 
 async function runSchedule(
-  { library, config, ground, regime }: Setting,
+  { library, config, ground, regime, crowd }: Setting,
   often: readonly Action[],
   seed: number,
   chaosSteps: number,
@@ -72,7 +82,7 @@ async function runSchedule(
   const asides = createChance(seed ^ ASIDE)
   const schedule = createSchedule(chance, START, ground.rested)
   const lines = createChance(seed ^ ASIDE)
-  ground.begin(schedule, regime === FREE && createChance(seed ^ CROWD).is(CROWDED_SHARE))
+  ground.begin(schedule, crowd)
   const machine = { library, config, ground }
   const world = createWorld({ machine, watch: ground.watch, regime, chance, asides, lines, schedule }, often)
   const violations: string[] = []

@@ -3,14 +3,25 @@
 // So transactions interleave statement by statement, as the seed has it, and how fast the server answers decides nothing. What runs at
 // once inside the server is out of its reach: of two transactions one always stands still.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
+import type { Chance, Weights } from './chance.ts'
+import type { TurnTold } from './ground.ts'
 import { hop, type Life, type Schedule } from './schedule.ts'
 
 const STANDS = 'a transaction stands still for ever'
 /** What a process waits for in the middle of a transaction. */
 const TURN = 'goes on with its transaction'
 const UNLOCKED = 'has the lock it waited for'
+/** Of the commits of turns. */
+const LOST_SHARE = 0.05
+/** What becomes of one whose answer is lost: the server has it, or never heard of it, or has it and is silent when it is asked. */
+const LOSSES: Weights<'done' | 'never done' | 'in doubt'> = [
+  ['done', 4],
+  ['never done', 4],
+  ['in doubt', 1],
+]
 /** More, and which of two gets what a third has unlocked would be the server's draw. */
 const AT_ONCE = 2
 /** A statement that is not answered by then may wait for a lock. */
@@ -19,14 +30,17 @@ const LOOK_AFTER_MS = 5
 /** One question to the store, with as many transactions as it takes. */
 interface Ask {
   readonly life: Life
-  /** Told right before each COMMIT. */
-  readonly atCommit: () => void
+  readonly turn: TurnTold | null
+  /** The server does not say what became of its commit. */
+  isSilent: boolean
   /** Rejects with it. */
   readonly death: { readonly promise: Promise<never>; readonly come: () => void }
   /** Lets others go on. */
   yield: () => void
   isWaiting: boolean
   hasTransaction: boolean
+  /** Of the server's process that it speaks to; 0: of none yet. */
+  pid: number
 }
 
 interface Blocked {
@@ -37,11 +51,13 @@ interface Blocked {
 }
 
 export interface Traffic {
-  /** For the next schedule. @param isInterleaved false: transactions run one after the other. */
-  begin(schedule: Schedule, isInterleaved: boolean): void
-  ask<T>(life: Life, work: () => Promise<T>, atCommit?: () => void): Promise<T>
+  /** For the next schedule. @param crowd draws what becomes of commits; null: transactions run one after the other. */
+  begin(schedule: Schedule, crowd: Chance | null): void
+  /** From here on no answer is lost. */
+  calm(): void
+  ask<T>(life: Life, work: () => Promise<T>, turn?: TurnTold): Promise<T>
   /** The world asks, and waits: meanwhile transactions go on, and nothing else. */
-  drive<T>(life: Life, work: () => Promise<T>, atCommit?: () => void): Promise<T>
+  drive<T>(work: () => Promise<T>, turn?: TurnTold): Promise<T>
   /** Transactions that are under way come to their end. */
   finish(): Promise<void>
   /** Waits until nothing goes on by itself. @returns false: nothing did. */
@@ -52,9 +68,10 @@ export interface Traffic {
 class Dead extends Error {}
 
 /**
- * @param monitor a connection of its own; @param committed after each commit, before anybody hears of it
+ * @param driver the world, which never dies; @param monitor a connection of its own; @param committed after each commit, before
+ *   anybody hears of it
  */
-export function createTraffic(monitor: pg.Client, committed: () => Promise<void>): Traffic {
+export function createTraffic(driver: Life, monitor: pg.Client, committed: () => Promise<void>): Traffic {
   const asking = new AsyncLocalStorage<Ask>()
   const asks = new Set<Ask>()
   const queue: ((over: () => void) => void)[] = []
@@ -62,7 +79,8 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
   /** They wait until fewer transactions are under way. */
   const entering: { readonly ask: Ask; readonly goOn: () => void }[] = []
   let schedule: Schedule | null = null
-  let isInterleaved = false
+  let crowd: Chance | null = null
+  let isCalm = false
   let transactions = 0
   let hasEnded = false
   let pumping: Promise<void> | null = null
@@ -105,9 +123,10 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
     }
   }
 
-  /** By one that stands still until the schedule lets it go on. */
+  /** By one that stands still until the schedule lets it go on; what the server does beside them ends by itself. */
   async function isBlocked(pid: number): Promise<boolean> {
-    const { rows } = await monitor.query('SELECT 1 WHERE cardinality(pg_blocking_pids($1)) > 0', [pid])
+    const others = [...asks].flatMap((ask) => (ask.hasTransaction && ask.pid !== pid ? [ask.pid] : []))
+    const { rows } = await monitor.query('SELECT 1 WHERE pg_blocking_pids($1) && $2::integer[]', [pid, others])
     return rows.length > 0
   }
 
@@ -122,6 +141,8 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
   }
 
   async function enter(ask: Ask): Promise<void> {
+    // Whoever waited for a transaction of its own comes first.
+    if (hasEnded) await wait(ask, Promise.resolve())
     if (transactions >= AT_ONCE) await wait(ask, new Promise<void>((goOn) => entering.push({ ask, goOn })))
     transactions++
     ask.hasTransaction = true
@@ -145,20 +166,44 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
     }
     if (ask.life.isDead) throw new Dead(`${ask.life.name} is dead`)
     if (!ask.hasTransaction) await enter(ask)
-    else if (isInterleaved) await wait(ask, schedule?.step(ask.life, TURN) ?? Promise.resolve())
+    else if (crowd !== null) await wait(ask, schedule?.step(ask.life, TURN) ?? Promise.resolve())
     if (text === 'COMMIT') {
-      ask.atCommit()
+      ask.turn?.atCommit()
       writing.delete(client)
-      return send().finally(async () => {
-        await asking.exit(committed)
-        leave(ask)
-      })
+      return commit(ask, client, send)
     }
     return answered(ask, client, send())
   }
 
+  async function commit(ask: Ask, client: pg.Client, send: () => Promise<unknown>): Promise<unknown> {
+    const mayBeLost = ask.turn !== null && ask.life !== driver && !isCalm
+    const loss = mayBeLost && crowd?.is(LOST_SHARE) ? crowd.weigh(LOSSES) : null
+    try {
+      const answer = loss === 'never done' ? null : await send()
+      if (loss === null) return answer
+      schedule?.note(`${ask.life.name} loses the answer to its commit: ${loss}`)
+      ask.isSilent = loss === 'in doubt'
+      if (ask.isSilent) ask.turn?.isInDoubt()
+      await cut(client)
+      throw Object.assign(new Error('lost, as told'), { code: 'ECONNRESET' })
+    } finally {
+      await asking.exit(committed)
+      leave(ask)
+    }
+  }
+
+  /** The server has noticed. */
+  async function cut(client: pg.Client): Promise<void> {
+    const { processID, connection } = client as unknown as { processID: number; connection: { stream: Socket } }
+    connection.stream.destroy()
+    const isThere = async () =>
+      (await monitor.query('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [processID])).rows.length > 0
+    while (await isThere()) await delay(1)
+  }
+
   async function answered(ask: Ask, client: pg.Client, answer: Promise<unknown>): Promise<unknown> {
     const pid = (client as unknown as { processID: number }).processID
+    ask.pid = pid
     let isAnswered = false
     const done = answer.then(noop, noop).then(() => {
       isAnswered = true
@@ -187,7 +232,10 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
     const ask = asking.getStore()
     const text = (given[0] as { text?: string } | undefined)?.text ?? ''
     const send = () => original.apply(this, given) as Promise<unknown>
-    const isTold = ask !== undefined && typeof given.at(-1) !== 'function' && !/^BEGIN/.test(text)
+    const hear = given.at(-1)
+    if (ask?.isSilent && /^SELECT pg_xact_status/.test(text) && typeof hear === 'function')
+      return hear(Object.assign(new Error('silent, as told'), { code: 'ECONNRESET' }))
+    const isTold = ask !== undefined && typeof hear !== 'function' && !/^BEGIN/.test(text)
     if (isTold && writing.has(this)) return tell(ask, this, text, send)
     if (/^BEGIN ISOLATION LEVEL READ COMMITTED/.test(text)) writing.add(this)
     return send()
@@ -207,12 +255,25 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
   }
 
   const traffic: Traffic = {
-    begin: (next, interleaved) => {
+    begin: (next, drawn) => {
       schedule = next
-      isInterleaved = interleaved
+      crowd = drawn
+      isCalm = false
     },
-    ask: async (life, work, atCommit = noop) => {
-      const ask: Ask = { life, atCommit, death: createDeath(), yield: noop, isWaiting: false, hasTransaction: false }
+    calm: () => {
+      isCalm = true
+    },
+    ask: async (life, work, turn) => {
+      const ask: Ask = {
+        life,
+        turn: turn ?? null,
+        isSilent: false,
+        death: createDeath(),
+        yield: noop,
+        isWaiting: false,
+        hasTransaction: false,
+        pid: 0,
+      }
       await goOn(ask)
       asks.add(ask)
       try {
@@ -225,9 +286,9 @@ export function createTraffic(monitor: pg.Client, committed: () => Promise<void>
         if (life.isDead) await new Promise<never>(noop)
       }
     },
-    drive: async (life, work, atCommit) => {
+    drive: async (work, turn) => {
       let isOver = false
-      const made = traffic.ask(life, work, atCommit)
+      const made = traffic.ask(driver, work, turn)
       const over = () => {
         isOver = true
       }

@@ -104,7 +104,7 @@ export function createWorld(
   const isRestless = asides.is(0.2)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
   const isLimited = regime !== FREE
-  const api = createApi(schedule, chance, isLimited)
+  const api = createApi(schedule, chance, regime.isStrict === true)
   const limits = watchLimits(regime, schedule, watch)
   const ledger = createLedger()
   const told: AttemptResult[] = []
@@ -126,17 +126,25 @@ export function createWorld(
 
   /** Judged by what the store was when the turn was committed, and by the time that it has read. */
   async function runTurn(life: Life | null, input: TurnInput): Promise<TurnResult> {
+    let begun = limits.beginTurn()
     let readAt: number | null = null
     const now = () => {
+      begun = limits.beginTurn()
       readAt = input.now()
       return readAt
     }
     const seen = { ...input, now: () => readAt ?? now() }
-    const wasStopped = limits.stopped()
     let wrongAfter: readonly ((result: TurnResult) => readonly string[])[] = []
-    const result = await machine.ground.turn(life, { ...input, now }, () => {
-      wrongAfter = [watchTurn(watch, seen), limits.watchTurn(seen, wasStopped)]
-    })
+    const result = await machine.ground.turn(
+      life,
+      { ...input, now },
+      {
+        atCommit: () => {
+          wrongAfter = [watchTurn(watch, seen), limits.watchTurn(seen, begun)]
+        },
+        isInDoubt: limits.missTurn,
+      },
+    )
     for (const wrongOf of wrongAfter) noteAll(wrongOf(result))
     onCommit(input.results)
     return result
@@ -407,6 +415,7 @@ export function createWorld(
       isCalm = true
       api.isCalm = true
       processes.calm()
+      machine.ground.calm()
       // Somebody sets the clocks right: none is behind what the store has seen.
       schedule.wallOffset = furthestOffset
       // Where there are limits, what ends by itself must.
