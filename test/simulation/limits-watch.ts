@@ -12,8 +12,12 @@ import { MAX_ATTEMPTS } from './targets.ts'
 import { watchWaits } from './wait-watch.ts'
 
 export interface LimitsWatch {
-  /** Call before a turn, and what it gives after it. @returns what is wrong. */
-  watchTurn(input: TurnInput): (result: TurnResult) => readonly string[]
+  /** Call when a turn begins. */
+  beginTurn(): TurnBegun
+  /** Call right before the commit of a turn, and what it gives after it. @returns what is wrong. */
+  watchTurn(input: TurnInput, begun: TurnBegun): (result: TurnResult) => readonly string[]
+  /** Nobody may hear what a turn came to: what calls have cost is not known from here on. */
+  missTurn(): void
   /** At the first byte of a call. @returns what is wrong. */
   onWrite(requestId: number): readonly string[]
   /** A person's words. */
@@ -21,6 +25,13 @@ export interface LimitsWatch {
   onResume(kind: Kind): void
   /** The file is another: it was emptied, or put back as it was some time ago. */
   onOtherStore(how: 'lost' | 'put back'): void
+}
+
+interface TurnBegun {
+  /** Whose calls somebody had stopped: who is stopped while the turn runs, it need not know of. */
+  readonly stopped: ReadonlySet<Kind>
+  /** In forward time. */
+  readonly at: number
 }
 
 /** Of an answer, before the turn that settles it. */
@@ -42,6 +53,7 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
   const claims = new Map<number, { readonly kind: Kind; readonly at: number }>()
   /** Calls of each request that were claimed, less those that cost nothing. */
   const burned = new Map<number, number>()
+  let hasMissed = false
 
   function burn(requestId: number, calls: number): void {
     burned.set(requestId, (burned.get(requestId) ?? 0) + calls)
@@ -68,18 +80,22 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
   }
 
   function judgeEnd({ requestId, state, reason }: SettledRow): readonly string[] {
-    const calls = burned.get(requestId) ?? 0
+    const calls = hasMissed ? MAX_ATTEMPTS : (burned.get(requestId) ?? 0)
     return state === 'dead' && reason === 'attempts_spent' && calls < MAX_ATTEMPTS
       ? [`request ${requestId} is dead after ${calls} calls that cost an attempt, and has ${MAX_ATTEMPTS}`]
       : []
   }
 
-  function judgeClaim({ requestId, target }: ClaimedCall, leaseMs: number): readonly string[] {
+  function judgeClaim(
+    { requestId, target }: ClaimedCall,
+    leaseMs: number,
+    { stopped: wasStopped, at }: TurnBegun,
+  ): readonly string[] {
     const kind = target as Kind
-    claims.set(requestId, { kind, at: time.now() })
+    claims.set(requestId, { kind, at })
     burn(requestId, 1)
     return [
-      ...(stopped.has(kind) ? [`request ${requestId} is called, and ${kind} is paused`] : []),
+      ...(stopped.has(kind) && wasStopped.has(kind) ? [`request ${requestId} is called, and ${kind} is paused`] : []),
       ...waits.onClaim(kind, requestId),
       ...breakers.onClaim(kind, requestId, leaseMs),
     ]
@@ -110,7 +126,10 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
   }
 
   return {
-    watchTurn: (input) => {
+    beginTurn: () => ({ stopped: new Set(stopped), at: time.now() }),
+    watchTurn: (input, begun) => {
+      const blocked = input.results.filter(({ outcome }) => outcome.kind === 'blocked')
+      const known = { ...begun, stopped: new Set([...begun.stopped, ...blocked.map(({ target }) => target as Kind)]) }
       const now = input.now()
       time.now()
       const answers = input.results.map((result) => answerOf(result, now))
@@ -120,10 +139,13 @@ export function watchLimits(regime: Regime, schedule: Schedule, watch: StoreWatc
         return [
           ...settled.flatMap(judgeEnd),
           ...waitsAfter(),
-          ...calls.flatMap((call) => judgeClaim(call, input.leaseMs)),
+          ...calls.flatMap((call) => judgeClaim(call, input.leaseMs, known)),
           ...judgeConcurrency(calls),
         ]
       }
+    },
+    missTurn: () => {
+      hasMissed = true
     },
     onWrite: (requestId) => {
       const claim = claims.get(requestId)

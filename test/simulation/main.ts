@@ -1,10 +1,13 @@
-// npm run simulate -- [--runs N] [--seed S] [--rules | --without RULE]
+// npm run simulate -- [--engine sqlite|postgres] [--runs N] [--seed S] [--rules | --without RULE]
 // Exit 0: everything held. 1: a violation, with its seed and shortest trace. 2: usage.
 import { rmSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { openFileGround } from './ground.ts'
 import { loadLibrary, loadPatched } from './library.ts'
-import { RULES } from './rules.ts'
+import { RULES, type Rule } from './rules.ts'
 import { stageFolder, whole } from './run.ts'
+import { findServer, serverGround } from './server-ground.ts'
+import { SERVER_RULES } from './server-rules.ts'
 import { CHAOS_STEPS, type Outcome, openStage, type Stage } from './stage.ts'
 
 const WITHOUT_RUNS = 20_000
@@ -13,7 +16,11 @@ interface Asked {
   readonly runs: number
   readonly seed: number
   readonly without: string | null
+  readonly engine: Engine
 }
+
+const ENGINES = ['sqlite', 'postgres'] as const
+type Engine = (typeof ENGINES)[number]
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`)
@@ -32,20 +39,29 @@ function readArguments(): Asked | null {
         seed: { type: 'string' },
         rules: { type: 'boolean' },
         without: { type: 'string' },
+        engine: { type: 'string', default: 'sqlite' },
       },
     })
     if (values.rules) return null
     const without = values.without ?? null
-    if (without !== null && !RULES.some(({ name }) => name === without))
+    const engine = ENGINES.find((name) => name === values.engine)
+    if (engine === undefined) usage(`no engine is called "${values.engine}": ${ENGINES.join(', ')}`)
+    if (without !== null && !rulesOf(engine).some(({ name }) => name === without))
       usage(`no rule is called "${without}": --rules lists them`)
     return {
       runs: whole(values.runs ?? String(without === null ? 2000 : WITHOUT_RUNS)),
       seed: whole(values.seed ?? '1'),
       without,
+      engine,
     }
   } catch (error) {
     return usage((error as Error).message)
   }
+}
+
+/** Those that the engine has. */
+function rulesOf(engine: Engine): readonly Rule[] {
+  return engine === 'postgres' ? [...RULES, ...SERVER_RULES] : RULES
 }
 
 /** The smallest chaos that this seed needs. */
@@ -57,11 +73,13 @@ async function shortest(stage: Stage, { seed }: Outcome): Promise<Outcome> {
   }
 }
 
-async function simulate({ runs, seed, without }: Asked): Promise<number> {
-  const rule = RULES.find(({ name }) => name === without)
+async function simulate({ runs, seed, without, engine }: Asked): Promise<number> {
+  const rule = rulesOf(engine).find(({ name }) => name === without)
   const folder = stageFolder()
   const library = rule === undefined ? await loadLibrary() : await loadPatched(rule.patches, folder)
-  const stage = await openStage(library, folder, rule?.often)
+  const server = engine === 'postgres' ? await findServer() : null
+  const ground = await (server === null ? openFileGround : serverGround(server.url))(library, folder)
+  const stage = openStage(library, ground, rule?.often)
   const startedAt = performance.now()
   let steps = 0
   let crashes = 0
@@ -76,7 +94,7 @@ async function simulate({ runs, seed, without }: Asked): Promise<number> {
       for (const violation of least.violations) say(`violated: ${violation}`)
       if (without !== null) say(`as it must be: without ${without} the promise breaks`)
       say(
-        `seed ${outcome.seed} fails after ${run + 1} schedules; again: npm run simulate -- --runs 1 --seed ${outcome.seed}${without === null ? '' : ` --without ${without}`}`,
+        `seed ${outcome.seed} fails after ${run + 1} schedules; again: npm run simulate -- --runs 1 --seed ${outcome.seed}${engine === 'sqlite' ? '' : ` --engine ${engine}`}${without === null ? '' : ` --without ${without}`}`,
       )
       return 1
     }
@@ -85,10 +103,11 @@ async function simulate({ runs, seed, without }: Asked): Promise<number> {
     return 0
   } finally {
     await stage.close()
+    await server?.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
 const asked = readArguments()
-if (asked === null) for (const { name, what } of RULES) say(`${name}  ${what}`)
+if (asked === null) for (const { name, what } of [...RULES, ...SERVER_RULES]) say(`${name}  ${what}`)
 else process.exitCode = await simulate(asked)

@@ -9,6 +9,7 @@ import type { TurnInput, TurnResult } from '../../src/store/turn.ts'
 import type { Target } from '../../src/target/target.ts'
 import type { ApiModel } from './api-model.ts'
 import type { Chance } from './chance.ts'
+import type { Ground } from './ground.ts'
 import type { Library } from './library.ts'
 import type { Ledger } from './owed.ts'
 import type { Life, Schedule } from './schedule.ts'
@@ -17,9 +18,7 @@ import { type CallWatch, modelTarget } from './targets.ts'
 export interface Machine {
   readonly library: Library
   readonly config: Config
-  readonly store: Store
-  /** Another connection, which hears of the commits of the first. */
-  readonly watching: Store
+  readonly ground: Ground
 }
 
 export interface Scene {
@@ -31,7 +30,7 @@ export interface Scene {
   /** A worker is about to record these answers: from here on they may be on disk beside the store. */
   readonly onTold: (results: readonly AttemptResult[]) => void
   /** Every turn goes through here. */
-  readonly runTurn: (input: TurnInput) => Promise<TurnResult>
+  readonly runTurn: (life: Life, input: TurnInput) => Promise<TurnResult>
   readonly onWrite: (requestId: number) => void
 }
 
@@ -61,7 +60,7 @@ export function createProcesses({
   runTurn,
   onWrite,
 }: Scene): Processes {
-  const { library, config, store, watching } = machine
+  const { library, config, ground } = machine
   let workers: Life[] = []
   let lives = 0
   let crashes = 0
@@ -69,11 +68,11 @@ export function createProcesses({
   let broken: unknown = null
   const wakes = new Map<() => void, Life>()
   // One listener for all lives of this schedule: the store outlives them, and the dead never say that they are gone.
-  const stopListening = store.onWork(() => {
+  const stopListening = ground.store.onWork(() => {
     for (const [wake, life] of wakes) if (!life.isDead) wake()
   })
 
-  function open(life: Life, seam: (whole: Store) => Store): Promise<Onceish> {
+  function open(life: Life, store: Store, seam: (whole: Store) => Store): Promise<Onceish> {
     const revision = lives++
     return library.composeOnceish(
       { config, clock: schedule.clockOf(life), actor: life.name },
@@ -126,7 +125,7 @@ export function createProcesses({
         onTold(input.results)
         await schedule.step(life, 'asks the store: turn')
         if (!isCalm && chance.is(0.01)) throw new OnceishError('STORE_FULL', 'no space, as told')
-        const result = await runTurn(input)
+        const result = await runTurn(life, input)
         await schedule.step(life, 'heard the store: turn')
         return result
       },
@@ -134,7 +133,6 @@ export function createProcesses({
         await schedule.step(life, 'asks the store: releaseChecks')
         await whole.releaseChecks(...given)
       },
-      watchChanges: (targets) => watching.watchChanges(targets),
       onWork: (wake) => {
         wakes.set(wake, life)
         return () => wakes.delete(wake)
@@ -164,13 +162,16 @@ export function createProcesses({
     },
     alive: () => workers,
     openOperator: () =>
-      open({ name: 'operator', isDead: false, stalledUntil: 0 }, (whole) => ({ ...whole, close: async () => {} })),
+      open({ name: 'operator', isDead: false, stalledUntil: 0 }, ground.store, (whole) => ({
+        ...whole,
+        close: async () => {},
+      })),
     startWorker: async () => {
       if (workers.length >= 2) return
       const life: Life = { name: `w${lives + 1}`, isDead: false, stalledUntil: 0 }
       schedule.note(`${life.name} starts`)
       workers = [...workers, life]
-      const once = await open(life, seamOf(life))
+      const once = await open(life, ground.storeOf(life), seamOf(life))
       once.startWorker().done.catch((error: unknown) => {
         if (!life.isDead) broken = error
       })

@@ -29,12 +29,30 @@ export interface Care extends Pick<CodeTargetPolicy, 'limits' | 'rateLimit' | 'b
 
 export interface Regime {
   readonly name: string
+  /** Its API tells how long to wait, and now and then nobody listens. */
+  readonly isStrict?: boolean
   readonly buckets: Readonly<Record<string, Limit>>
   readonly care: Readonly<Partial<Record<Kind, Care>>>
 }
 
 /** No limits, and the breakers that every target has. */
 export const FREE: Regime = { name: 'no limits', buckets: {}, care: {} }
+
+/**
+ * What holds in whatever order turns are committed that run at once: rates and concurrencies. Of waits and breakers those that watch
+ * are told by that order.
+ */
+export const CROWDED: Regime = {
+  name: 'limits in a crowd',
+  buckets: { account: { rate: { count: 2, per: 700, burst: 2 }, concurrency: 2 } },
+  care: {
+    keyed: { limits: { bucket: 'account' }, rateLimit: { rampMs: 0 } },
+    stores: { limits: { bucket: 'account', concurrency: 1 }, rateLimit: { rampMs: 0 } },
+    named: { limits: { concurrency: 1 }, rateLimit: { rampMs: 0 } },
+    listed: { limits: { rate: { count: 1, per: 600, burst: 1 } }, rateLimit: { rampMs: 0 } },
+    opaque: { limits: { bucket: 'account' }, rateLimit: { rampMs: 0 } },
+  },
+}
 
 const SOON = { failures: 2, probeAfter: 400, maxProbeAfter: 1600 } as const
 const LATER = { failures: 3, probeAfter: 1200, maxProbeAfter: 2400 } as const
@@ -45,11 +63,13 @@ const IN_ACCOUNT = { limits: { bucket: 'account' }, rateLimit: SLOW_START, break
 export const REGIMES: readonly Regime[] = [
   {
     name: 'one account',
+    isStrict: true,
     buckets: { account: { rate: { count: 1, per: 700, burst: 2 }, concurrency: 3 } },
     care: { keyed: IN_ACCOUNT, stores: IN_ACCOUNT, named: IN_ACCOUNT, listed: IN_ACCOUNT, opaque: IN_ACCOUNT },
   },
   {
     name: 'two accounts',
+    isStrict: true,
     buckets: { rated: { rate: { count: 2, per: 1000, burst: 1 } }, single: { concurrency: 1 } },
     care: {
       keyed: {
@@ -65,6 +85,7 @@ export const REGIMES: readonly Regime[] = [
   },
   {
     name: 'each alone',
+    isStrict: true,
     buckets: {},
     care: {
       keyed: {
@@ -80,6 +101,7 @@ export const REGIMES: readonly Regime[] = [
   },
   {
     name: 'breakers alone',
+    isStrict: true,
     buckets: {},
     care: {
       keyed: { rateLimit: AT_ONCE, breaker: SOON },

@@ -4,9 +4,11 @@ import { readFileSync, rmSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { countProof } from '../support/proof.ts'
 import { COVERED } from './covered.ts'
+import { openFileGround } from './ground.ts'
 import { loadPatched } from './library.ts'
 import { RULES } from './rules.ts'
 import { stageFolder } from './run.ts'
+import { SERVER_RULES } from './server-rules.ts'
 import { openStage } from './stage.ts'
 
 const isFull = process.env.ONCEISH_TEST_FULL === '1'
@@ -18,7 +20,8 @@ test.each(RULES.map((rule) => [rule.name, rule] as const))(
   'without %s the simulation finds what breaks',
   async (name, { patches, often, seed }) => {
     const folder = stageFolder()
-    const broken = await openStage(await loadPatched(patches, folder), folder, often)
+    const library = await loadPatched(patches, folder)
+    const broken = openStage(library, await openFileGround(library, folder), often)
     const first = isFull ? 1 : seed
     try {
       for (let next = first; next < first + SEARCHED; next++) {
@@ -34,7 +37,7 @@ test.each(RULES.map((rule) => [rule.name, rule] as const))(
 )
 
 test('names are what a command line takes, and each stands for one rule', () => {
-  const names = [...RULES, ...COVERED].map(({ name }) => name)
+  const names = [...RULES, ...SERVER_RULES, ...COVERED].map(({ name }) => name)
   for (const name of names) expect(name).toMatch(/^[a-z0-9-]+$/)
   expect(new Set(names).size).toBe(names.length)
 })

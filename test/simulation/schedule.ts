@@ -29,8 +29,10 @@ export interface Schedule {
   step(life: Life | null, label: string, afterMs?: number): Promise<void>
   later(life: Life | null, label: string, afterMs: number, run: () => void): () => void
   clockOf(life: Life): Clock
-  /** Runs one step that is due, or lets time pass to the next. @returns false where nothing waits. */
-  advance(): Promise<boolean>
+  /** Runs one step that is due, or lets time pass to the next. @param labels of no others. @returns false where nothing waits. */
+  advance(labels?: readonly string[]): Promise<boolean>
+  /** Whatever goes on by itself, at a store that is elsewhere too, has come to rest. */
+  settle(): Promise<void>
   /** Processes are slow, the world is not: what it does in that time is done in it. */
   pass(ms: number): Promise<void>
   note(what: string): void
@@ -39,7 +41,8 @@ export interface Schedule {
 /** Hops of the event loop after which everything that can go on by itself has: a worker rests for one after its turn. */
 const HOPS = 2
 
-export function createSchedule(chance: Chance, startAt: number): Schedule {
+/** @param rested waits for what is under way at the store. @returns false: nothing was. */
+export function createSchedule(chance: Chance, startAt: number, rested: () => Promise<boolean>): Schedule {
   let time = startAt
   let steps: Step[] = []
   const trace: string[] = []
@@ -74,13 +77,17 @@ export function createSchedule(chance: Chance, startAt: number): Schedule {
       }
       time = until
     },
-    advance: async () => {
+    settle: async () => {
+      while (await rested()) await hop()
+    },
+    advance: async (labels) => {
       // What an action set off goes on first, as far as it can by itself.
-      if (steps.length === 0) await hop()
+      if (steps.length === 0) await goOn()
       steps = steps.filter(({ life }) => life === null || !life.isDead)
-      if (steps.length === 0) return false
-      const due = steps.filter((step) => comesAt(step) <= time)
-      await take(due.length > 0 ? chance.pick(due) : earliest(steps))
+      const asked = labels === undefined ? steps : steps.filter(({ label }) => labels.includes(label))
+      if (asked.length === 0) return false
+      const due = asked.filter((step) => comesAt(step) <= time)
+      await take(due.length > 0 ? chance.pick(due) : earliest(asked))
       return true
     },
   }
@@ -90,13 +97,18 @@ export function createSchedule(chance: Chance, startAt: number): Schedule {
     steps = steps.filter((other) => other !== step)
     if (step.label !== 'timer') schedule.note(`${step.life?.name ?? 'world'} ${step.label}`)
     step.run()
+    await goOn()
+  }
+
+  async function goOn(): Promise<void> {
     await hop()
+    await schedule.settle()
   }
 
   return schedule
 }
 
-async function hop(): Promise<void> {
+export async function hop(): Promise<void> {
   for (let i = 0; i < HOPS; i++) await new Promise<void>((resolve) => setImmediate(resolve))
 }
 

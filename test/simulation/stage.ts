@@ -1,12 +1,11 @@
-// Where schedules are run one after the other: one file, emptied between them. After the chaos comes calm, and then what was
+// Where schedules are run one after the other: one store, emptied between them. After the chaos comes calm, and then what was
 // promised must hold.
-import { join } from 'node:path'
-import { createChance } from './chance.ts'
+import { type Chance, createChance } from './chance.ts'
+import { type Ground, START } from './ground.ts'
 import type { Library } from './library.ts'
 import type { Machine } from './processes.ts'
-import { FREE, REGIMES, type Regime } from './regimes.ts'
+import { CROWDED, FREE, REGIMES, type Regime } from './regimes.ts'
 import { createSchedule } from './schedule.ts'
-import { type StoreWatch, watchStore } from './store-watch.ts'
 import { configFor } from './targets.ts'
 import { type Action, createWorld } from './world.ts'
 
@@ -23,7 +22,6 @@ export interface Stage {
   close(): Promise<void>
 }
 
-const START = Date.UTC(2030, 0, 1)
 /** How much happens before the calm. */
 export const CHAOS_STEPS = 160
 /** So many steps of calm, and a request still owed, is a loop without an end; a clock ten minutes behind takes most of them. */
@@ -32,29 +30,25 @@ const LOOK_EVERY = 20
 /** Each makes another draw of the same seed. */
 const ASIDE = 0x5bd1e995
 const LIMITS = 0x27d4eb2f
+const CROWD = 0x165667b1
 /** Of all schedules. */
 const LIMITED_SHARE = 0.4
+/** Of the others, where the store takes transactions that run at once. */
+const CROWDED_SHARE = 0.75
 
 /** @param often what happens more often in its schedules: a rule that few of them touch is found sooner. */
-export async function openStage(library: Library, folder: string, often: readonly Action[] = []): Promise<Stage> {
-  const path = join(folder, 'simulation.db')
-  const configs = new Map([FREE, ...REGIMES].map((regime) => [regime, configFor(library, path, regime)]))
-  const store = await library.openStore(path, { create: true, now: START })
-  const watch = watchStore(path)
-  const watching = await library.openStore(path, { create: false, now: START })
+export function openStage(library: Library, ground: Ground, often: readonly Action[] = []): Stage {
+  const configs = new Map(
+    [FREE, CROWDED, ...REGIMES].map((regime) => [regime, configFor(library, ground.location, regime)]),
+  )
   return {
-    run: (seed, chaosSteps = CHAOS_STEPS) => {
-      watch.empty(START)
-      const regime = regimeOf(seed)
-      const config = configs.get(regime) as Machine['config']
-      const part = { machine: { library, config, store, watching }, watch, regime }
-      return runSchedule(part, often, seed, chaosSteps)
+    run: async (seed, chaosSteps = CHAOS_STEPS) => {
+      await ground.watch.empty(START)
+      const setting = { library, ground, ...(crowdOf(ground, seed) ?? { regime: regimeOf(seed), crowd: null }) }
+      const config = configs.get(setting.regime) as Machine['config']
+      return runSchedule({ ...setting, config }, often, seed, chaosSteps)
     },
-    close: async () => {
-      watch.close()
-      await watching.close()
-      await store.close()
-    },
+    close: ground.close,
   }
 }
 
@@ -63,23 +57,34 @@ function regimeOf(seed: number): Regime {
   return limits.is(LIMITED_SHARE) ? limits.pick(REGIMES) : FREE
 }
 
+/** Null: its transactions run one after the other. */
+function crowdOf({ takesCrowds }: Ground, seed: number): { readonly regime: Regime; readonly crowd: Chance } | null {
+  const crowd = createChance(seed ^ CROWD)
+  const isCrowded = takesCrowds && regimeOf(seed) === FREE && crowd.is(CROWDED_SHARE)
+  return isCrowded ? { regime: crowd.is(LIMITED_SHARE) ? CROWDED : FREE, crowd } : null
+}
+
 interface Setting {
-  readonly machine: Machine
-  readonly watch: StoreWatch
+  readonly library: Library
+  readonly config: Machine['config']
+  readonly ground: Ground
   readonly regime: Regime
+  readonly crowd: Chance | null
 }
 
 async function runSchedule(
-  setting: Setting,
+  { library, config, ground, regime, crowd }: Setting,
   often: readonly Action[],
   seed: number,
   chaosSteps: number,
 ): Promise<Outcome> {
   const chance = createChance(seed)
   const asides = createChance(seed ^ ASIDE)
-  const schedule = createSchedule(chance, START)
+  const schedule = createSchedule(chance, START, ground.rested)
   const lines = createChance(seed ^ ASIDE)
-  const world = createWorld({ ...setting, chance, asides, lines, schedule }, often)
+  ground.begin(schedule, crowd)
+  const machine = { library, config, ground }
+  const world = createWorld({ machine, watch: ground.watch, regime, chance, asides, lines, schedule }, often)
   const violations: string[] = []
   let steps = 0
   try {
@@ -102,5 +107,6 @@ async function runSchedule(
     violations.push(`broke off: ${(error as Error).message}`)
   }
   world.end()
+  await schedule.settle()
   return { seed, steps, crashes: world.crashes, violations, trace: schedule.trace }
 }

@@ -51,10 +51,10 @@ export type StoreCopy = ReadonlyMap<string, readonly Readonly<Record<string, unk
 
 export interface StoreWatch {
   /** As a file that was just made, for the next schedule. */
-  empty(now: number): void
+  empty(now: number): void | Promise<void>
   copy(): StoreCopy
-  /** The file as it was when it was copied; the record of calls beside it stays. */
-  putBack(copy: StoreCopy): void
+  /** The store as it was when it was copied; what tells that it was put back stays: the record of calls beside a file. */
+  putBack(copy: StoreCopy): void | Promise<void>
   /** Requests that say of themselves that nothing of theirs is in doubt: queued again, dead, canceled. */
   doubtless(): readonly Standing[]
   stateOf(requestId: number): string | null
@@ -159,7 +159,7 @@ export function watchStore(path: string): StoreWatch {
   }
 }
 
-function insertInto(db: Database.Database, table: string, row: Readonly<Record<string, unknown>>): void {
+export function insertInto(db: Database.Database, table: string, row: Readonly<Record<string, unknown>>): void {
   const names = Object.keys(row)
   db.prepare(`INSERT INTO ${table} (${names}) VALUES (${names.map((name) => `:${name}`)})`).run(row)
 }

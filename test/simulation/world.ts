@@ -15,7 +15,7 @@ import { createLedger, type Owed } from './owed.ts'
 import { resume, speak } from './person.ts'
 import { createProcesses, type Machine } from './processes.ts'
 import { FREE, type Regime } from './regimes.ts'
-import type { Schedule } from './schedule.ts'
+import type { Life, Schedule } from './schedule.ts'
 import type { StoreCopy, StoreWatch } from './store-watch.ts'
 import { KINDS, tellsRepeats } from './targets.ts'
 import { outOfTurn } from './turns.ts'
@@ -104,7 +104,7 @@ export function createWorld(
   const isRestless = asides.is(0.2)
   const kinds = chance.is(0.3) ? KINDS : [chance.pick(KINDS), chance.pick(KINDS)]
   const isLimited = regime !== FREE
-  const api = createApi(schedule, chance, isLimited)
+  const api = createApi(schedule, chance, regime.isStrict === true)
   const limits = watchLimits(regime, schedule, watch)
   const ledger = createLedger()
   const told: AttemptResult[] = []
@@ -124,9 +124,27 @@ export function createWorld(
     told.push(...results)
   }
 
-  async function runTurn(input: TurnInput): Promise<TurnResult> {
-    const wrongAfter = [watchTurn(watch, input), limits.watchTurn(input)]
-    const result = await machine.store.turn(input)
+  /** Judged by what the store was when the turn was committed, and by the time that it has read. */
+  async function runTurn(life: Life | null, input: TurnInput): Promise<TurnResult> {
+    let begun = limits.beginTurn()
+    let readAt: number | null = null
+    const now = () => {
+      begun = limits.beginTurn()
+      readAt = input.now()
+      return readAt
+    }
+    const seen = { ...input, now: () => readAt ?? now() }
+    let wrongAfter: readonly ((result: TurnResult) => readonly string[])[] = []
+    const result = await machine.ground.turn(
+      life,
+      { ...input, now },
+      {
+        atCommit: () => {
+          wrongAfter = [watchTurn(watch, seen), limits.watchTurn(seen, begun)]
+        },
+        isInDoubt: limits.missTurn,
+      },
+    )
     for (const wrongOf of wrongAfter) noteAll(wrongOf(result))
     onCommit(input.results)
     return result
@@ -199,7 +217,7 @@ export function createWorld(
     if (one === null || one.isGone) return
     if (asides.is(0.5)) {
       const agingMs = asides.pick([null, 100, 3000])
-      await machine.store.rank([{ target: one.kind, agingMs }], now, 'another')
+      await machine.ground.store.rank([{ target: one.kind, agingMs }], now, 'another')
       return schedule.note(`${one.kind} is ranked by ${agingMs === null ? 'priority' : `age, ${agingMs} ms a step`}`)
     }
     const { kind } = await operator.reprioritize(one.requestId, asides.below(5))
@@ -213,7 +231,7 @@ export function createWorld(
     schedule.note(`the answer of ${result.requestId} attempt ${result.attempt} (${result.outcome.kind}) comes again`)
     const { codeTargets } = machine.config
     const now = schedule.now() + schedule.wallOffset
-    await runTurn({
+    await runTurn(null, {
       now: () => now,
       steady: steadyTime({ wallNow: () => now, monotonicNow: () => schedule.now(), after: () => () => {} }),
       worker: { name: 'late', boot: 'late' },
@@ -236,11 +254,12 @@ export function createWorld(
   }
 
   async function purge(): Promise<void> {
+    await machine.ground.finish()
     const present = ledger.all.filter(({ isGone }) => !isGone)
     const before = new Map(present.map((one) => [one, watch.stateOf(one.requestId)]))
     const now = schedule.now() + schedule.wallOffset
     const scope = { before: now, states: ENDED_STATES, targets: null, abandoned: false }
-    await machine.store.purgeAfter(0, scope, { now, actor: 'operator', dryRun: false })
+    await machine.ground.store.purgeAfter(0, scope, { now, actor: 'operator', dryRun: false })
     for (const [one, state] of before) {
       if (state === null || watch.stateOf(one.requestId) !== null) continue
       schedule.note(`${one.name} is purged`)
@@ -249,14 +268,20 @@ export function createWorld(
     }
   }
 
+  /** None of their transactions is left. */
+  async function killAll(): Promise<void> {
+    for (const life of processes.alive()) processes.kill(life)
+    await schedule.settle()
+  }
+
   /** The file is gone with everything in it; the producer enqueues again what it knows, under the same namespace. */
   async function loseTheStore(): Promise<void> {
     schedule.note('the store is lost')
     copy = null
     const generations = new Map<Owed, number>()
     for (const one of ledger.all) generations.set(one, (await operator.get(one.requestId))?.generation ?? 0)
-    for (const life of processes.alive()) processes.kill(life)
-    watch.empty(schedule.now() + schedule.wallOffset)
+    await killAll()
+    await watch.empty(schedule.now() + schedule.wallOffset)
     limits.onOtherStore('lost')
     ledger.forgetIds()
     told.length = 0
@@ -290,8 +315,8 @@ export function createWorld(
     schedule.note('a copy is put back')
     isPutBack = true
     api.takesOtherBytes = true
-    for (const life of processes.alive()) processes.kill(life)
-    watch.putBack(copy)
+    await killAll()
+    await watch.putBack(copy)
     limits.onOtherStore('put back')
     // Whoever puts it back takes their time.
     await schedule.pass(chance.pick([50, 1600, 12_000]))
@@ -331,12 +356,14 @@ export function createWorld(
   }
 
   async function goOn(): Promise<void> {
+    await schedule.settle()
     if (isCalm && processes.alive().length === 0) await processes.startWorker()
     if (!(await schedule.advance())) await schedule.pass(50)
     processes.check()
   }
 
   async function act(): Promise<void> {
+    await schedule.settle()
     if (isRestless && asides.is(0.1)) await reorder()
     const alive = processes.alive()
     switch (chance.weigh(actions)) {
@@ -388,6 +415,7 @@ export function createWorld(
       isCalm = true
       api.isCalm = true
       processes.calm()
+      machine.ground.calm()
       // Somebody sets the clocks right: none is behind what the store has seen.
       schedule.wallOffset = furthestOffset
       // Where there are limits, what ends by itself must.
@@ -395,6 +423,7 @@ export function createWorld(
       schedule.note('calm')
     },
     isIdle: async () => {
+      await schedule.settle()
       // A refusal of the credentials may have been on its way still.
       if (isCalm) await resume(pausedKinds(), operator, limits)
       return watch.isOver()
@@ -402,7 +431,10 @@ export function createWorld(
     isFull: () => ledger.all.length >= MAX_OWED,
     violations: async () => {
       const rows = await Promise.all(
-        ledger.all.map(async (one) => ({ one, row: one.isGone ? null : await machine.store.get(one.requestId) })),
+        ledger.all.map(async (one) => ({
+          one,
+          row: one.isGone ? null : await machine.ground.store.get(one.requestId),
+        })),
       )
       return [...found, ...watch.forbidden(), ...violationsOf(rows, api)]
     },
