@@ -21,8 +21,8 @@ export const SERVER_RULES: readonly Rule[] = [
       {
         file: TURN_FUNCTIONS,
         find: `ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted
-      FOR UPDATE SKIP LOCKED;`,
-        replace: 'ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted;',
+      FOR UPDATE SKIP LOCKED) x;`,
+        replace: 'ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted) x;',
       },
     ],
     seed: 42,
@@ -48,7 +48,7 @@ export const SERVER_RULES: readonly Rule[] = [
   {
     name: 'plain-successes-leave-no-line',
     what: 'what the server settles by itself has nobody waiting behind it',
-    patches: [{ file: TURN_FUNCTIONS, find: ' AND q.ordering_key IS NULL)', replace: ')' }],
+    patches: [{ file: TURN_FUNCTIONS, find: `<> 'live' AND q.ordering_key IS NULL`, replace: `<> 'live'` }],
     seed: 11,
   },
   {

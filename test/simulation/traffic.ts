@@ -39,6 +39,8 @@ interface Ask {
   yield: () => void
   isWaiting: boolean
   hasTransaction: boolean
+  /** The statement before: the last of a transaction and its COMMIT are said in one breath. */
+  before: Promise<unknown>
   /** Of the server's process that it speaks to; 0: of none yet. */
   pid: number
 }
@@ -236,7 +238,7 @@ export function createTraffic(driver: Life, monitor: pg.Client, committed: () =>
     if (ask?.isSilent && /^SELECT pg_xact_status/.test(text) && typeof hear === 'function')
       return hear(Object.assign(new Error('silent, as told'), { code: 'ECONNRESET' }))
     const isTold = ask !== undefined && typeof hear !== 'function' && !/^BEGIN/.test(text)
-    if (isTold && writing.has(this)) return tell(ask, this, text, send)
+    if (isTold && writing.has(this)) return inOrder(ask, () => tell(ask, this, text, send))
     if (/^BEGIN ISOLATION LEVEL READ COMMITTED/.test(text)) writing.add(this)
     return send()
   } as never
@@ -272,6 +274,7 @@ export function createTraffic(driver: Life, monitor: pg.Client, committed: () =>
         yield: noop,
         isWaiting: false,
         hasTransaction: false,
+        before: Promise.resolve(),
         pid: 0,
       }
       await goOn(ask)
@@ -315,6 +318,13 @@ export function createTraffic(driver: Life, monitor: pg.Client, committed: () =>
     },
   }
   return traffic
+}
+
+/** Whatever became of the one before: the server has heard both. */
+function inOrder(ask: Ask, tell: () => Promise<unknown>): Promise<unknown> {
+  const told = ask.before.then(tell)
+  ask.before = told.catch(noop)
+  return told
 }
 
 function noop(): void {}
