@@ -20,10 +20,10 @@ export const SERVER_RULES: readonly Rule[] = [
       ...NO_VERSIONS,
       {
         file: TURN_FUNCTIONS,
-        find: `ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted
-      FOR UPDATE SKIP LOCKED) x;`,
-        replace: 'ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted) x;',
+        find: 'q.request_id LIMIT wanted FOR UPDATE SKIP LOCKED) x',
+        replace: 'q.request_id LIMIT wanted) x',
       },
+      { file: TURN_FUNCTIONS, find: 'FOR UPDATE OF p SKIP LOCKED) x', replace: ') x' },
     ],
     seed: 42,
   },

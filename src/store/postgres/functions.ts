@@ -1,7 +1,7 @@
 // The functions of the schema. One runs in one round trip, and each of its statements sees what was committed before it: so it can wait
 // for a lock first and read after. They are made anew with every schema version.
-import { BY_INDEX } from './plan.ts'
-import { saveFunction } from './save-function.ts'
+import { BY_KEY, IN_ORDER } from './plan.ts'
+import { LEAVE_ROTATION, saveFunction } from './save-function.ts'
 import { TURN_FUNCTIONS } from './turn-functions.ts'
 
 /** How many behind the head of an ordering key are looked at: a transaction passes its turn on twice at most. */
@@ -14,12 +14,14 @@ export function functionsSql(s: string): readonly string[] {
     LEDGER_HASH,
     TIMELINE,
     ROWS_OF,
+    NEXT_IN_LINE,
     ROWS_ABOUT,
     ROWS_OF_TARGETS,
     ...TURN_FUNCTIONS,
     TAKE_IDS,
     ENQUEUE_ROWS,
     DETAIL_ROWS,
+    LEAVE_ROTATION,
     saveFunction(),
   ]
   return [dropFormer(s, texts), ...texts.map((text) => text.replaceAll('$s', s))]
@@ -63,7 +65,7 @@ $f$;`
 
 /** Rows of requests as they are, by id, with the queue, their hashes, orphans and kept payloads. */
 const ROWS_OF = `
-CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[]) RETURNS TABLE (t text, r json) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.rows_of(ids bigint[]) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_KEY} AS $f$
 BEGIN
   RETURN QUERY SELECT 'requests', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.requests WHERE request_id = ANY(ids)) x;
   RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state WHERE request_id = ANY(ids)) x;
@@ -82,6 +84,16 @@ BEGIN
     JOIN $s.logical_hashes h USING (hash)) x;
 END $f$;`
 
+/** Of each line the first behind its head that are not among `but`. */
+const NEXT_IN_LINE = `
+CREATE OR REPLACE FUNCTION $s.next_in_line(targets text[], keys text[], but bigint[]) RETURNS bigint[] LANGUAGE plpgsql
+${IN_ORDER} AS $f$
+BEGIN
+  RETURN ARRAY(SELECT f.request_id FROM unnest(targets, keys) AS k (target, ordering_key)
+    CROSS JOIN LATERAL (SELECT request_id FROM $s.ordering_followers WHERE target = k.target AND ordering_key = k.ordering_key
+      AND request_id <> ALL(but) ORDER BY request_id LIMIT ${FOLLOWERS_SEEN}) f);
+END $f$;`
+
 /**
  * The same with whoever stands at the head of their ordering keys, and the first of the others behind it: whoever may have the turn once
  * all of `ids` have left. `lock`: nobody else changes them until the transaction ends; lines first, then requests in the order of ids,
@@ -89,7 +101,7 @@ END $f$;`
  */
 const ROWS_ABOUT = `
 CREATE OR REPLACE FUNCTION $s.rows_about(ids bigint[], lock boolean, neighbours boolean) RETURNS TABLE (t text, r json)
-LANGUAGE plpgsql ${BY_INDEX} AS $f$
+LANGUAGE plpgsql ${BY_KEY} AS $f$
 DECLARE
   targets text[];
   keys text[];
@@ -104,9 +116,7 @@ BEGIN
       PERFORM 1 FROM unnest(targets, keys) AS k (target, ordering_key) JOIN $s.ordering_heads h USING (target, ordering_key)
         ORDER BY h.target, h.ordering_key FOR UPDATE OF h;
     END IF;
-    behind := ARRAY(SELECT f.request_id FROM unnest(targets, keys) AS k (target, ordering_key)
-      CROSS JOIN LATERAL (SELECT request_id FROM $s.ordering_followers WHERE target = k.target AND ordering_key = k.ordering_key
-        AND request_id <> ALL(ids) ORDER BY request_id LIMIT ${FOLLOWERS_SEEN}) f);
+    behind := $s.next_in_line(targets, keys, ids);
     RETURN QUERY SELECT 'ordering_heads', to_json(x) FROM (SELECT h.xmin::text AS "^", h.*
       FROM unnest(targets, keys) AS k (target, ordering_key) JOIN $s.ordering_heads h USING (target, ordering_key)) x;
     RETURN QUERY SELECT 'ordering_followers', to_json(x) FROM (SELECT f.xmin::text AS "^", f.* FROM $s.requests q
@@ -158,7 +168,7 @@ END $f$;`
 
 /** @param a {hashes, keys, lock}: what the ledger knows of them, who holds them, and whose turn it is in their lines. */
 const ENQUEUE_ROWS = `
-CREATE OR REPLACE FUNCTION $s.enqueue_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+CREATE OR REPLACE FUNCTION $s.enqueue_rows(a json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_KEY} AS $f$
 DECLARE
   hashes bytea[] := ARRAY(SELECT x::bytea FROM json_array_elements_text(a->'hashes') x);
 BEGIN
@@ -179,7 +189,7 @@ BEGIN
 END $f$;`
 
 const DETAIL_ROWS = `
-CREATE OR REPLACE FUNCTION $s.detail_rows(id bigint) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+CREATE OR REPLACE FUNCTION $s.detail_rows(id bigint) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_KEY} AS $f$
 BEGIN
   RETURN QUERY SELECT * FROM $s.rows_about(ARRAY[id], false, true);
   RETURN QUERY SELECT 'kept_payloads', to_json(x) FROM (SELECT * FROM $s.kept_payloads WHERE request_id = id) x;

@@ -1,5 +1,5 @@
 // The function by which a slice is written back, made from the tables.
-import { BY_INDEX } from './plan.ts'
+import { BY_KEY, IN_ORDER } from './plan.ts'
 import { quoted, TABLES, type Table } from './tables.ts'
 
 /** What another transaction has changed in between: the whole is done again. */
@@ -16,7 +16,7 @@ export function saveFunction(): string {
   const events = namesOf('events', ['event_id']).join(', ')
   return `
 CREATE OR REPLACE FUNCTION $s.save(kinds text[], changes json[], counts integer[], event_lock bigint) RETURNS void LANGUAGE plpgsql
-${BY_INDEX} AS $f$
+${BY_KEY} AS $f$
 DECLARE
   n integer;
   c json;
@@ -33,13 +33,8 @@ ${plain.map(saveTable).join('')}
         INSERT INTO $s.group_rotation (target, place, group_key) VALUES (x.target, nextval('$s.places'), x.group_key)
           ON CONFLICT (target, group_key) DO UPDATE SET place = group_rotation.place;
       END LOOP;
-    -- Groups that something ready was taken from.
     WHEN 'group_rotation.left' THEN
-      PERFORM 1 FROM $s.group_rotation g WHERE (g.target, g.group_key) IN (
-        SELECT target, group_key FROM json_to_recordset(c) AS k (target text, group_key text)) ORDER BY g.target, g.group_key FOR UPDATE;
-      DELETE FROM $s.group_rotation g USING json_to_recordset(c) AS k (target text, group_key text)
-        WHERE g.target = k.target AND g.group_key = k.group_key
-          AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = g.target AND q.group_key = g.group_key);
+      PERFORM $s.leave_rotation(c);
     -- Those that have given a request, in the order in which they go behind the others.
     WHEN 'group_rotation.given' THEN
       FOR x IN SELECT target, group_key FROM ROWS FROM (json_to_recordset(c) AS (target text, group_key text))
@@ -55,6 +50,23 @@ ${plain.map(saveTable).join('')}
   END LOOP;
 END $f$;`
 }
+
+/** Groups that something ready was taken from leave the rotation, once they are locked, where nothing is left of them. */
+export const LEAVE_ROTATION = `
+CREATE OR REPLACE FUNCTION $s.leave_rotation(c json) RETURNS void LANGUAGE plpgsql ${IN_ORDER} AS $f$
+DECLARE
+  lefts json[] := ARRAY(SELECT to_json(k) FROM json_to_recordset(c) AS k (target text, group_key text) ORDER BY target, group_key);
+  k json;
+BEGIN
+  FOREACH k IN ARRAY lefts LOOP
+    PERFORM 1 FROM $s.group_rotation g WHERE g.target = k->>'target' AND g.group_key = k->>'group_key' FOR UPDATE;
+  END LOOP;
+  FOREACH k IN ARRAY lefts LOOP
+    IF NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = k->>'target' AND q.group_key = k->>'group_key') THEN
+      DELETE FROM $s.group_rotation g WHERE g.target = k->>'target' AND g.group_key = k->>'group_key';
+    END IF;
+  END LOOP;
+END $f$;`
 
 function saveTable({ name, key, columns }: Table): string {
   const numbered = name === 'orphans' ? ['orphan_id'] : []

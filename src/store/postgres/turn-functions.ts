@@ -1,41 +1,85 @@
 // What one turn is about, found, locked and returned in one round trip; and what the server does of it by itself.
 import { DEADLINES_A_TURN, EXPIRE_A_TURN, LANES_A_TURN, MOVED_A_TURN, PROMOTE_A_TURN } from '../bounds.ts'
 import { TICKET_SQL } from './connection.ts'
-import { BY_INDEX } from './plan.ts'
+import { BY_KEY, IN_ORDER } from './plan.ts'
 import { CHANGED_STATE } from './save-function.ts'
 
 /** What is locked and not claimed is nobody else's meanwhile. */
 const SPARE_HEADS = 8
 
-/** What stands at the head of a lane, request and place in one. */
-const HEAD = 'p.xmin::text AS "^", p.*, q.rank, q.xmin::text AS queue_mark'
-/** Nothing else is kept of it but its state, where it has one. */
-const IS_PLAIN = 'num_nulls(expires_at, ordering_key, group_key) = 3'
-
-/** Heads of the lanes, locked, at most so many of each: by group where a target has groups. What another turn has locked is its own. */
+/**
+ * Heads of a lane, locked, at most so many: by group where its target has groups. What another turn has locked is its own, and of one
+ * whose request somebody else is about there is no head. `is_full`: there may be more.
+ */
 const HEADS_OF = `
-CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer) RETURNS TABLE (id bigint, head json, is_plain boolean) LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer, OUT is_full boolean, OUT ids bigint[], OUT heads json, OUT are_plain boolean)
+LANGUAGE plpgsql ${IN_ORDER} AS $f$
 DECLARE
   groups text[];
+  queued bigint[];
+  ranks bigint[];
+  marks text[];
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM $s.group_rotation g WHERE g.target = lane) THEN
-    RETURN QUERY SELECT x.request_id, to_json(x), ${IS_PLAIN} FROM (SELECT ${HEAD} FROM $s.ready q JOIN $s.requests p USING (request_id)
-      WHERE q.target = lane AND q.group_key = '' ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted
-      FOR UPDATE SKIP LOCKED) x;
-    RETURN;
+    SELECT array_agg(x.request_id), array_agg(x.rank), array_agg(x.mark) INTO queued, ranks, marks FROM (
+      SELECT q.request_id, q.rank, q.xmin::text AS mark FROM $s.ready q WHERE q.target = lane AND q.group_key = ''
+        ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted FOR UPDATE SKIP LOCKED) x;
+  ELSE
+    -- Requests without a group stand together, once there are others beside them.
+    INSERT INTO $s.group_rotation (target, place, group_key) SELECT lane, nextval('$s.places'), ''
+      WHERE EXISTS (SELECT 1 FROM $s.ready WHERE target = lane AND group_key = '')
+        AND NOT EXISTS (SELECT 1 FROM $s.group_rotation WHERE target = lane AND group_key = '')
+      ON CONFLICT (target, group_key) DO NOTHING;
+    groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
+    DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
+      AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key OFFSET 0);
+    SELECT array_agg(x.request_id), array_agg(x.rank), array_agg(x.mark) INTO queued, ranks, marks
+      FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
+        SELECT q.request_id, q.rank, q.xmin::text AS mark FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key
+          ORDER BY q.rank, q.due_at, q.request_id
+          LIMIT ceil(wanted::numeric / GREATEST(1, cardinality(groups)))::integer FOR UPDATE SKIP LOCKED) x;
   END IF;
-  -- Requests without a group stand together, once there are others beside them.
-  INSERT INTO $s.group_rotation (target, place, group_key) SELECT lane, nextval('$s.places'), ''
-    WHERE EXISTS (SELECT 1 FROM $s.ready WHERE target = lane AND group_key = '')
-      AND NOT EXISTS (SELECT 1 FROM $s.group_rotation WHERE target = lane AND group_key = '')
-    ON CONFLICT (target, group_key) DO NOTHING;
-  groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
-  DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
-    AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key);
-  RETURN QUERY SELECT h.request_id, to_json(h), false FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
-    SELECT ${HEAD} FROM $s.ready q JOIN $s.requests p USING (request_id)
-      WHERE q.target = lane AND q.group_key = g.group_key ORDER BY q.rank, q.due_at, q.request_id
-      LIMIT ceil(wanted::numeric / GREATEST(1, cardinality(groups)))::integer FOR UPDATE SKIP LOCKED) h;
+  is_full := COALESCE(cardinality(queued), 0) = wanted;
+  SELECT * INTO ids, heads, are_plain FROM $s.head_rows(queued, ranks, marks);
+  -- Who has given one goes behind the others.
+  are_plain := are_plain AND groups IS NULL;
+END $f$;`
+
+/** The requests of what was locked in the queue, locked too. `are_plain`: nothing else is kept of them but their states, where they have any. */
+const HEAD_ROWS = `
+CREATE OR REPLACE FUNCTION $s.head_rows(queued bigint[], ranks bigint[], marks text[], OUT ids bigint[], OUT heads json, OUT are_plain boolean)
+LANGUAGE plpgsql ${BY_KEY} AS $f$
+BEGIN
+  SELECT COALESCE(array_agg(x.request_id), '{}'), json_agg(x), COALESCE(bool_and(num_nulls(x.expires_at, x.ordering_key, x.group_key) = 3), true)
+    INTO ids, heads, are_plain FROM (
+      SELECT p.xmin::text AS "^", p.*, k.rank, k.mark AS queue_mark
+        FROM unnest(queued, ranks, marks) AS k (request_id, rank, mark) JOIN $s.requests p USING (request_id)
+        FOR UPDATE OF p SKIP LOCKED) x;
+END $f$;`
+
+/** Of these, the requests that nobody else is about, locked. */
+const FREE_OF = `
+CREATE OR REPLACE FUNCTION $s.free_of(ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql ${BY_KEY} AS $f$
+BEGIN
+  RETURN CASE WHEN cardinality(ids) = 0 THEN ids
+    ELSE ARRAY(SELECT request_id FROM $s.requests WHERE request_id = ANY(ids) FOR UPDATE SKIP LOCKED) END;
+END $f$;`
+
+/** What is kept of requests that are to be claimed, beside what stands in their heads. */
+const KEPT_OF = `
+CREATE OR REPLACE FUNCTION $s.kept_of(claimed bigint[], are_plain boolean) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_KEY} AS $f$
+BEGIN
+  RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state
+    WHERE request_id = ANY(claimed)) x;
+  IF are_plain THEN RETURN; END IF;
+  RETURN QUERY SELECT 'expiries', to_json(x) FROM (SELECT e.xmin::text AS "^", e.* FROM $s.requests p
+    JOIN $s.expiries e ON e.expires_at = p.expires_at AND e.request_id = p.request_id
+    WHERE p.request_id = ANY(claimed) AND p.expires_at IS NOT NULL) x;
+  RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
+    WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
+  -- One that dies in its claim may pass the turn of its key on.
+  RETURN QUERY SELECT y.t, y.r FROM $s.rows_about(ARRAY(SELECT q.request_id FROM $s.requests q
+    WHERE q.request_id = ANY(claimed) AND q.ordering_key IS NOT NULL), false, true) y;
 END $f$;`
 
 /**
@@ -44,7 +88,7 @@ END $f$;`
  * states, as everybody locks them. IS TRUE keeps the planner from the index of all calls that run.
  */
 const SETTLE_PLAINLY = `
-CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS bigint[] LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION $s.settle_plainly(given json, now_ms bigint) RETURNS bigint[] LANGUAGE plpgsql ${BY_KEY} AS $f$
 DECLARE
   settled bigint[];
   n integer;
@@ -75,13 +119,12 @@ END $f$;`
  * @param a {now, locks, ids, answered, slots, lanes, from, limited, checks, checked, leases}; @param plain as `settle_plainly` takes it
  */
 const TURN_ROWS = `
-CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${IN_ORDER} AS $f$
 DECLARE
   now_ms bigint;
   ids bigint[];
   claimed bigint[] := '{}';
-  found bigint[];
-  heads json;
+  head record;
   are_plain boolean := true;
   served text[];
   lanes text[] := '{}';
@@ -109,18 +152,18 @@ BEGIN
   RETURN QUERY SELECT * FROM $s.rows_of_targets(false);
 
   ids := ARRAY(SELECT x::bigint FROM json_array_elements_text(a->'ids') x WHERE x::bigint <> ALL(settled));
-  IF leases THEN ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
+  IF leases THEN ids := ids || $s.free_of(ARRAY(SELECT s.request_id FROM $s.task_state s
     WHERE s.state = 'invoking' AND s.lease_until <= now_ms ORDER BY s.lease_until, s.target, s.request_id
-    LIMIT ${EXPIRE_A_TURN} FOR UPDATE SKIP LOCKED); END IF;
-  ids := ids || ARRAY(SELECT w.request_id FROM $s.waiting w JOIN $s.requests USING (request_id)
-    WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTE_A_TURN} FOR UPDATE SKIP LOCKED);
-  ids := ids || ARRAY(SELECT e.request_id FROM $s.expiries e JOIN $s.requests USING (request_id)
-    WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${DEADLINES_A_TURN} FOR UPDATE SKIP LOCKED);
+    LIMIT ${EXPIRE_A_TURN} FOR UPDATE SKIP LOCKED)); END IF;
+  ids := ids || $s.free_of(ARRAY(SELECT w.request_id FROM $s.waiting w
+    WHERE w.due_at <= now_ms ORDER BY w.due_at, w.request_id LIMIT ${PROMOTE_A_TURN} FOR UPDATE SKIP LOCKED));
+  ids := ids || $s.free_of(ARRAY(SELECT e.request_id FROM $s.expiries e
+    WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${DEADLINES_A_TURN} FOR UPDATE SKIP LOCKED));
   IF checks > 0 THEN
     checked := ARRAY(SELECT json_array_elements_text(a->'checked'));
-    ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s JOIN $s.requests USING (request_id)
+    ids := ids || $s.free_of(ARRAY(SELECT s.request_id FROM $s.task_state s
       WHERE s.state = 'unknown' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
-      ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED);
+      ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED));
     ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s
       WHERE s.state = 'submitted' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
       ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED);
@@ -135,7 +178,7 @@ BEGIN
     IF cardinality(served) = 1 THEN
       lanes := served;
     ELSIF cardinality(served) <= ${LANES_A_TURN} THEN
-      lanes := ARRAY(SELECT x FROM unnest(served) x WHERE EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = x));
+      lanes := ARRAY(SELECT x FROM unnest(served) x WHERE EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = x OFFSET 0));
     ELSE
       lane := a->>'from';
       wraps := false;
@@ -159,29 +202,18 @@ BEGIN
     -- A few more than its share, where others turn out to have less.
     wanted := LEAST(slots, ceil(slots::numeric / GREATEST(1, cardinality(lanes)))::integer + ${SPARE_HEADS});
     FOREACH lane IN ARRAY lanes LOOP
-      SELECT COALESCE(array_agg(h.id), '{}'), json_agg(h.head), are_plain AND COALESCE(bool_and(h.is_plain), true)
-        INTO found, heads, are_plain FROM $s.heads_of(lane, wanted) h;
-      claimed := claimed || found;
-      RETURN QUERY SELECT 'heads', heads;
-      RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(found), 'wanted', wanted);
+      SELECT * INTO head FROM $s.heads_of(lane, wanted);
+      claimed := claimed || head.ids;
+      are_plain := are_plain AND head.are_plain;
+      RETURN QUERY SELECT 'heads', head.heads;
+      RETURN QUERY SELECT 'lane', json_build_object('target', lane, 'found', cardinality(head.ids), 'is_full', head.is_full);
     END LOOP;
-    RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state
-      WHERE request_id = ANY(claimed)) x;
-    IF NOT are_plain THEN
-      RETURN QUERY SELECT 'expiries', to_json(x) FROM (SELECT e.xmin::text AS "^", e.* FROM $s.requests p
-        JOIN $s.expiries e ON e.expires_at = p.expires_at AND e.request_id = p.request_id
-        WHERE p.request_id = ANY(claimed) AND p.expires_at IS NOT NULL) x;
-      RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
-        WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
-      -- One that dies in its claim may pass the turn of its key on.
-      RETURN QUERY SELECT y.t, y.r FROM $s.rows_about(ARRAY(SELECT q.request_id FROM $s.requests q
-        WHERE q.request_id = ANY(claimed) AND q.ordering_key IS NOT NULL), false, true) y;
-    END IF;
+    RETURN QUERY SELECT y.t, y.r FROM $s.kept_of(claimed, are_plain) y;
   END IF;
 
   IF json_array_length(a->'limited') > 0 THEN
     RETURN QUERY SELECT 'invoking', json_build_object('target', s.target, 'rows', COUNT(*)) FROM $s.task_state s
-      WHERE s.state = 'invoking' AND s.target IN (SELECT json_array_elements_text(a->'limited')) GROUP BY s.target;
+      WHERE s.state = 'invoking' AND s.target = ANY(ARRAY(SELECT json_array_elements_text(a->'limited'))) GROUP BY s.target;
   END IF;
   RETURN QUERY SELECT 'facts', json_build_object(
     'now', now_ms,
@@ -191,31 +223,32 @@ BEGIN
     'lease', CASE WHEN leases THEN (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms
       AND request_id <> ALL(ids)) END,
     'unknown', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'unknown' AND next_check_at > now_ms AND request_id <> ALL(ids)
-      AND target IN (SELECT json_array_elements_text(a->'checked'))),
+      AND target = ANY(ARRAY(SELECT json_array_elements_text(a->'checked')))),
     'tracked', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'submitted' AND next_check_at > now_ms AND request_id <> ALL(ids)
-      AND target IN (SELECT json_array_elements_text(a->'checked'))));
+      AND target = ANY(ARRAY(SELECT json_array_elements_text(a->'checked')))));
 END $f$;`
 
 /** Moves a slice of the rows that an earlier ranking has placed. Returns whether there may be more. */
 const MOVE_RANKS = `
-CREATE OR REPLACE FUNCTION $s.move_ranks(aged_from bigint) RETURNS boolean LANGUAGE plpgsql ${BY_INDEX} AS $f$
+CREATE OR REPLACE FUNCTION $s.move_ranks(aged_from bigint) RETURNS boolean LANGUAGE plpgsql ${IN_ORDER} AS $f$
 DECLARE
   g record;
-  last record;
+  q record;
+  seen integer := 0;
 BEGIN
   SELECT * INTO g FROM $s.rankings WHERE moved IS NOT NULL ORDER BY target LIMIT 1 FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
-  WITH slice AS (
-    SELECT q.group_key, q.rank, q.due_at, q.request_id, COALESCE(q.due_at - p.priority * g.aging_ms + aged_from, -p.priority) AS wanted
-      FROM $s.ready q JOIN $s.requests p USING (request_id)
-      WHERE q.target = g.target AND (q.group_key, q.rank, q.due_at, q.request_id) > (g.moved::json->>0, (g.moved::json->>1)::bigint,
+  FOR q IN SELECT r.group_key, r.rank, r.due_at, r.request_id, COALESCE(r.due_at - r.priority * g.aging_ms + aged_from, -r.priority) AS wanted
+    FROM (SELECT *, (SELECT p.priority FROM $s.requests p WHERE p.request_id = x.request_id) AS priority FROM $s.ready x
+      WHERE x.target = g.target AND (x.group_key, x.rank, x.due_at, x.request_id) > (g.moved::json->>0, (g.moved::json->>1)::bigint,
         (g.moved::json->>2)::bigint, (g.moved::json->>3)::bigint)
-      ORDER BY q.group_key, q.rank, q.due_at, q.request_id LIMIT ${MOVED_A_TURN} FOR UPDATE OF q),
-    moved AS (UPDATE $s.ready q SET rank = m.wanted FROM slice m WHERE q.request_id = m.request_id AND q.rank <> m.wanted)
-  SELECT *, COUNT(*) OVER () AS rows INTO last FROM slice
-    ORDER BY group_key DESC, rank DESC, due_at DESC, request_id DESC LIMIT 1;
-  IF FOUND AND last.rows = ${MOVED_A_TURN} THEN
-    UPDATE $s.rankings SET moved = json_build_array(last.group_key, last.rank, last.due_at, last.request_id)::text WHERE target = g.target;
+      ORDER BY x.group_key, x.rank, x.due_at, x.request_id LIMIT ${MOVED_A_TURN} FOR UPDATE) r
+  LOOP
+    UPDATE $s.ready SET rank = q.wanted WHERE request_id = q.request_id AND rank <> q.wanted;
+    seen := seen + 1;
+  END LOOP;
+  IF seen = ${MOVED_A_TURN} THEN
+    UPDATE $s.rankings SET moved = json_build_array(q.group_key, q.rank, q.due_at, q.request_id)::text WHERE target = g.target;
   ELSIF g.aging_ms IS NULL THEN
     DELETE FROM $s.rankings WHERE target = g.target;
   ELSE
@@ -224,4 +257,12 @@ BEGIN
   RETURN EXISTS (SELECT 1 FROM $s.rankings WHERE moved IS NOT NULL);
 END $f$;`
 
-export const TURN_FUNCTIONS: readonly string[] = [HEADS_OF, SETTLE_PLAINLY, TURN_ROWS, MOVE_RANKS]
+export const TURN_FUNCTIONS: readonly string[] = [
+  HEADS_OF,
+  HEAD_ROWS,
+  FREE_OF,
+  KEPT_OF,
+  SETTLE_PLAINLY,
+  TURN_ROWS,
+  MOVE_RANKS,
+]

@@ -249,7 +249,7 @@ function adjusted(input: TurnInput, rows: Rows, facts: TurnFactsRow, made: TurnR
   const taken = new Map<string, number>()
   for (const { target } of [...made.calls, ...made.settled]) taken.set(target, (taken.get(target) ?? 0) + 1)
   const moreReady = (rows.get('lane') ?? []).some(
-    ({ target, found, wanted }) => found === wanted && (taken.get(target as string) ?? 0) >= (found as number),
+    ({ target, found, is_full }) => is_full && (taken.get(target as string) ?? 0) >= (found as number),
   )
   const looked = only<{ through: string }>(rows, 'looked')
   const asked = made.investigations.length + made.toTrack.length < input.check.slots

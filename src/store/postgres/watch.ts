@@ -140,7 +140,7 @@ function hasWorkSql(s: string): string {
   return `WITH served AS (SELECT x AS target FROM unnest($1::text[]) x
       WHERE x NOT IN (SELECT target FROM ${s}.targets WHERE paused_at IS NOT NULL)),
     open AS (SELECT target FROM served WHERE target NOT IN (${waitingBeyond(s, 'served', '$2::bigint')}))
-  SELECT EXISTS (SELECT 1 FROM open o WHERE EXISTS (SELECT 1 FROM ${s}.ready q WHERE q.target = o.target))
+  SELECT EXISTS (SELECT 1 FROM open o WHERE EXISTS (SELECT 1 FROM ${s}.ready q WHERE q.target = o.target OFFSET 0))
       OR EXISTS (SELECT 1 FROM ${s}.waiting WHERE due_at <= $2)
       OR EXISTS (SELECT 1 FROM ${s}.expiries WHERE expires_at <= $2)
       OR EXISTS (SELECT 1 FROM ${s}.task_state WHERE state = 'unknown' AND next_check_at <= $2 AND target = ANY($1))
