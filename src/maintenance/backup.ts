@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, FUNCTION, SIGNAL } from '../core/given.ts'
 import type { Store, StoreProbe } from '../store/store.ts'
 import type { BackupCopy, BackupOptions } from '../store/upkeep.ts'
 
@@ -20,13 +21,16 @@ export interface BackupReport {
   readonly ms: number
 }
 
-/** @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_* */
+const FIELDS: Fields<BackupOptions> = { signal: SIGNAL, onProgress: FUNCTION }
+
+/** @throws OnceishError USAGE, FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_* */
 export async function backup(
   store: Store,
   to: string,
   options: BackupOptions = {},
   probe?: StoreProbe,
 ): Promise<BackupReport> {
+  checkedOptions('options of backup', options, FIELDS)
   const startedAt = performance.now()
   const path = await placeOf(to)
   await refuseTaken(store, path)

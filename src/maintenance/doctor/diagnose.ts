@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts'
 import { readEnvironment } from '../../config/environment.ts'
 import { readVersion } from '../../config/version.ts'
 import { systemClock } from '../../core/clock.ts'
+import { CHECKED_LATER, checkedOptions, type Fields, FLAG, FUNCTION } from '../../core/given.ts'
 import { inspectStore } from '../../store/open-store.ts'
 import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
 import {
@@ -57,9 +58,11 @@ export interface DiagnoseOptions {
   readonly next?: (words: string) => string
 }
 
+const FIELDS: Fields<DiagnoseOptions> = { config: CHECKED_LATER, isFull: FLAG, next: FUNCTION }
+
 /** What is wrong with a store is told, not thrown. */
 export async function diagnose(options: DiagnoseOptions): Promise<readonly Check[]> {
-  const { config, isFull = false } = options
+  const { config, isFull = false } = checkedOptions('options of diagnose', options, FIELDS)
   const now = systemClock.wallNow()
   return checksOf({
     config,
