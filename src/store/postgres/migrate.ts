@@ -1,6 +1,6 @@
 // Brings a schema to this version's in one transaction under an advisory lock; any number of processes may try at once.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { OnceishError } from '../../core/errors.ts'
+import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import { isSetAside } from '../set-aside.ts'
 import type { Database, Transaction } from './connection.ts'
 import { functionsSql } from './functions.ts'
@@ -38,12 +38,16 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
       { details: { version: found, known: POSTGRES_SCHEMA_VERSION } },
     )
   }
-  await db.transact(async (tx) => {
+  let isMissing = false
+  const made = db.transact(async (tx) => {
     await tx.query('SELECT pg_advisory_xact_lock($1::bigint)', [lockId(s, 'migrate')])
     const before = await versionOf(tx.query, s)
     refuseNewer(before, db.location)
     if (before === 0) {
-      await tx.query(`CREATE SCHEMA IF NOT EXISTS ${s}`)
+      // Also where it is there, the statement asks for the right to make schemas.
+      const [schema] = await tx.query<{ missing: boolean }>('SELECT to_regnamespace($1) IS NULL AS missing', [s])
+      isMissing = schema?.missing === true
+      if (isMissing) await tx.query(`CREATE SCHEMA ${s}`)
       for (const text of schemaSql(s)) await tx.query(text)
     }
     if (before < POSTGRES_SCHEMA_VERSION) for (const text of functionsSql(s)) await tx.query(text)
@@ -57,6 +61,31 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
       await tx.query(`UPDATE ${s}.store SET schema_version = $1 WHERE id = 1`, [POSTGRES_SCHEMA_VERSION])
     }
   }, options)
+  await made.catch((error: unknown) => {
+    throw isOnceishError(error) && error.details['postgres'] === NO_RIGHT
+      ? notPermitted(error, { location: db.location, schema: s, isMissing, isOlder: found > 0 })
+      : error
+  })
+}
+
+const NO_RIGHT = '42501'
+
+/** @param made.isOlder its tables are there, of an older release. */
+function notPermitted(
+  error: OnceishError,
+  made: { location: string; schema: string; isMissing: boolean; isOlder: boolean },
+): OnceishError {
+  const { location, schema, isMissing, isOlder } = made
+  const said = (error.cause as Error).message
+  const way = isMissing
+    ? `an administrator says CREATE SCHEMA ${schema} AUTHORIZATION our role (or GRANT CREATE ON DATABASE to it)`
+    : isOlder
+      ? `run "onceish migrate" as the role that owns the tables in schema ${schema}`
+      : `let its owner run "onceish migrate", or say GRANT USAGE, CREATE ON SCHEMA ${schema} to our role`
+  return new OnceishError('STORE_UNWRITABLE', `${location} does not let us make the store (${said}): ${way}`, {
+    cause: error.cause,
+    details: error.details,
+  })
 }
 
 /** An answer of an API may hold any character, and what it said must be kept. */
