@@ -241,7 +241,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   purge(options: PurgeOptions): Promise<PurgeReport>
   /**
    * A verified copy of the store in a new file, taken while everybody goes on working.
-   * @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_*
+   * @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_UNSUPPORTED on PostgreSQL, whose backups the server makes, STORE_*
    */
   backup(path: string, options?: BackupOptions): Promise<BackupReport>
   /** Stops its workers as `worker.stop` does, ends waits and iterations, and closes the file. */
