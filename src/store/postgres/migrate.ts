@@ -23,12 +23,13 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
     await refuseEncoding(tx, db.location)
     return versionOf(tx.query, s)
   })
+  if (isSetAside(found)) await refuseGivenUp(db, s)
   refuseNewer(found, db.location)
   if (found === POSTGRES_SCHEMA_VERSION) return
   if (!create && found === 0) {
     throw new OnceishError(
       'STORE_NOT_FOUND',
-      `${db.location} holds no onceish tables in schema ${s}: run "onceish migrate" or "onceish enqueue" to make them`,
+      `${db.location} holds no onceish tables in schema ${s}: run "onceish migrate" or "onceish enqueue" to make them, or "onceish copy" to bring a file's there; another schema is named by ?schema=NAME`,
     )
   }
   if (!create) {
@@ -108,12 +109,31 @@ export async function versionOf(
   return row?.schema_version ?? 0
 }
 
+/** Nobody goes on with a complete copy that was taken back. */
+async function refuseGivenUp(db: Database, s: string): Promise<void> {
+  const [copy] = await db.read((tx) =>
+    tx.query<{ source: string; at: number | null }>(
+      `SELECT source, (SELECT MAX(at) FROM ${s}.events WHERE kind = '${GIVEN_UP}') AS at FROM ${s}.copies
+       WHERE state = 'given_up' AND completed_at IS NOT NULL`,
+    ),
+  )
+  if (copy === undefined) return
+  const when = copy.at === null ? '' : ` at ${new Date(copy.at).toISOString()}`
+  throw new OnceishError(
+    'STORE_COPYING',
+    `${db.location} holds a copy that was given up${when}: the store is ${copy.source} again, and a new copy of it takes another schema (?schema=NAME)`,
+  )
+}
+
+/** The event of a complete copy that was taken back. */
+export const GIVEN_UP = 'copy_given_up'
+
 export function refuseNewer(version: number, location: string): void {
   if (version <= POSTGRES_SCHEMA_VERSION) return
   if (isSetAside(version)) {
     throw new OnceishError(
       'STORE_COPYING',
-      `${location} holds a copy that is not complete, or that was given up: finish it with the same "onceish copy" as before, until then nothing works on it`,
+      `${location} holds a copy that is not complete, or that was given up: nothing works on it until the same "onceish copy" as before has finished it`,
     )
   }
   throw new OnceishError(
