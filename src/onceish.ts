@@ -88,7 +88,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const now = () => clock.wallNow()
   const store = seams.store?.(opened) ?? opened
   const env = readEnvironment()
-  const { namespace: ownNamespace } = await store.facts()
+  const { namespace: ownNamespace, location } = await store.facts()
   const registry = createTargetRegistry(
     { described: Object.values(config.targets), coded: Object.values(config.codeTargets) },
     { env, accountSalt: ownNamespace, seam: seams.target },
@@ -133,7 +133,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
 
   function start(given: WorkOptions, claimsReady: boolean): Worker {
     const work = checkedWork(given)
-    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${config.store} is closed`)
+    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${location} is closed`)
     checkConcurrency(work.concurrency)
     const targets = servedTargets(work.targets)
     const serves = targets.map((target) => target.name)
@@ -209,7 +209,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     recover: async (work) => startRecovery(work).done,
     dryRun: () => {
       const isAccountUnknown = (target: string) => neededEnv(config, [target]).some((name) => !env[name])
-      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now, location: config.store })
+      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now, location })
     },
     origin: () => store.origin(),
     declareRestored: (restored = {}) =>
@@ -217,13 +217,13 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
         store,
         {
           ...word(),
-          location: config.store,
+          location,
           isKnown: (target) => registry.get(target) !== undefined,
           prepare: (request) => (registry.get(request.target) === undefined ? null : prepare(request)),
         },
         restored,
       ),
-    declareMoved: () => declareMoved(store, { ...word(), location: config.store }),
+    declareMoved: () => declareMoved(store, { ...word(), location }),
     waitFor,
     events: (from) => feed.events(from),
     get: async (requestId) => {
