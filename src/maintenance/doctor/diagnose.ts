@@ -14,6 +14,7 @@ import {
   checkLog,
   checkOrigin,
   checkSize,
+  checkSpills,
 } from './database.ts'
 import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
 import { checkServer, checkServerClock, checkTables } from './server.ts'
@@ -24,6 +25,7 @@ import {
   checkLeases,
   checkPauses,
   checkRoutes,
+  checkUnworked,
   checkWindows,
 } from './work.ts'
 
@@ -35,15 +37,16 @@ const MACHINE_CHECKS = [
   checkPermissions,
   checkDatabase,
 ]
-const DATABASE_CHECKS = [checkOrigin, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
+const DATABASE_CHECKS = [checkOrigin, checkSpills, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
 /** What a file's checks ask of the machine, a server's ask of the server. */
 const SERVER_CHECKS = [checkVersions, checkEnvironment, checkServer, checkTables]
-const SERVED_CHECKS = [checkOrigin, checkServerClock]
+const SERVED_CHECKS = [checkOrigin, checkSpills, checkServerClock]
 const WORK_CHECKS = [
   checkRoutes,
   checkPauses,
   checkHeld,
   checkLeases,
+  checkUnworked,
   checkCodeVersions,
   checkClosingWindows,
   checkWindows,
@@ -69,7 +72,7 @@ export async function diagnose(options: DiagnoseOptions): Promise<readonly Check
     env: readEnvironment(),
     now,
     versions: { onceish: readVersion(), node: process.version },
-    inspection: await inspectStore(config.store, { now, isFull }),
+    inspection: await inspectStore(config.store, { now, isFull, stateFolder: config.worker.stateFolder }),
     next: options.next ?? ((words) => `onceish ${words}`),
   })
 }
