@@ -81,6 +81,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     probe: seams.probe,
     isTimeGiven: options.clock !== undefined,
     stateFolder: config.worker.stateFolder,
+    name: config.worker.name,
   }
   const opened = await (seams.openStore ?? openStore)(config.store, opening)
   // Where the store has a clock of its own, it is that of everybody who works on it.

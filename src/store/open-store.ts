@@ -26,6 +26,8 @@ export interface OpenStoreOptions {
   readonly isTimeGiven?: boolean | undefined
   /** Where workers on a server's store keep what it does not take; a file's store has its own folder. */
   readonly stateFolder?: string | undefined
+  /** Whose sessions a server shows. */
+  readonly name?: string | undefined
 }
 
 /**

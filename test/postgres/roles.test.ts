@@ -157,6 +157,30 @@ test('the role of a caller that enqueues in its own transaction deletes nothing'
   expect(await once.list()).toHaveLength(3)
 })
 
+test('a role that may have no more connections is told which limit it is', async () => {
+  const { schema, role } = await place()
+  const owner = await role('owner')
+  await ask(`CREATE SCHEMA ${schema} AUTHORIZATION ${owner.role}`, `ALTER ROLE ${owner.role} CONNECTION LIMIT 0`)
+  const refused = {
+    code: 'STORE_BUSY',
+    message: expect.stringMatching(/too many connections for role.*CONNECTION LIMIT/),
+  }
+  await expect(open(owner.url, true)).rejects.toMatchObject(refused)
+})
+
+test('the server shows whose sessions they are', async () => {
+  const { schema, role } = await place()
+  const owner = await role('owner')
+  await ask(`CREATE SCHEMA ${schema} AUTHORIZATION ${owner.role}`)
+  const once = await openOnceish({ store: owner.url, targets: [echo], worker: { name: 'host-a' } })
+  onTestFinished(() => once.close())
+  const client = new pg.Client(server)
+  await client.connect()
+  onTestFinished(() => client.end())
+  const text = 'SELECT DISTINCT application_name AS name FROM pg_stat_activity WHERE usename = $1'
+  expect((await client.query(text, [owner.role])).rows).toEqual([{ name: `onceish host-a ${process.pid}` }])
+})
+
 test('what an owner makes later is granted by default privileges', async () => {
   const { schema, role } = await place()
   const [owner, worker] = [await role('owner'), await role('worker')]

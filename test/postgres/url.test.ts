@@ -17,6 +17,16 @@ test.each([
   expect(at(rest)).not.toThrow(/secret/)
 })
 
+test('a session names its process, within what the server shows, unless the URL does', () => {
+  const nameOf = (url: string) => new URL(url).searchParams.get('application_name')
+  expect(nameOf(readUrl('postgres://db/shop', 'host-a').url)).toBe(`onceish host-a ${process.pid}`)
+  const long = nameOf(readUrl('postgres://db/shop', 'h\u00f6st'.repeat(50)).url) ?? ''
+  expect(long).toMatch(new RegExp(`^onceish h\\?st.* ${process.pid}$`))
+  expect(Buffer.byteLength(long)).toBe(63)
+  expect(nameOf(readUrl('postgres://db/shop?application_name=mine', 'host-a').url)).toBe('mine')
+  expect(nameOf(readUrl('postgres://db/shop').url)).toBeNull()
+})
+
 test('what node-postgres or libpq knows stays, and the schema is not told to the server', () => {
   const { url, schema } = at(
     'db:5433/shop?sslmode=verify-full&schema=two&channel_binding=require&target_session_attrs=read-write',

@@ -16,8 +16,11 @@ const PARAMETERS: ReadonlySet<string> = new Set(
    target_session_attrs load_balance_hosts`.split(/\s+/),
 )
 
-/** The schema stands in the URL, and is no part of what the server is told. @throws OnceishError CONFIG_INVALID */
-export function readUrl(url: string): { url: string; schema: string } {
+/**
+ * The schema stands in the URL, and is no part of what the server is told.
+ * @param session who connects, for pg_stat_activity, where the URL does not say. @throws OnceishError CONFIG_INVALID
+ */
+export function readUrl(url: string, session: string | null = null): { url: string; schema: string } {
   refuseManyHosts(url)
   // What is in it is not said: it may hold a password.
   if (!URL.canParse(url)) throw invalid('the postgres:// URL cannot be read as a URL')
@@ -32,8 +35,18 @@ export function readUrl(url: string): { url: string; schema: string } {
     throw invalid(`schema "${schema}" is no plain name: lower-case letters, digits and _, at most 55, and not pg_ first`)
   }
   parsed.searchParams.delete('schema')
+  if (session !== null && !parsed.searchParams.has('application_name'))
+    parsed.searchParams.set('application_name', sessionName(session))
   return { url: parsed.toString(), schema }
 }
+
+/** What the server does not show as it is, and what it would cut, stays away: the pid is last. */
+function sessionName(who: string): string {
+  const pid = ` ${process.pid}`
+  return `onceish ${who.replaceAll(/[^\x20-\x7e]/g, '?')}`.slice(0, MAX_NAME_BYTES - pid.length) + pid
+}
+
+const MAX_NAME_BYTES = 63
 
 function refuseManyHosts(url: string): void {
   const [, hosts = ''] = /^[^:]+:\/\/(?:[^/?#]*@)?([^/?#]*)/.exec(url) ?? []
