@@ -8,7 +8,7 @@ import type { DoubtOrder } from '../store/upkeep.ts'
 
 /** How the word that a store was put back from a copy is said. */
 export interface RestoredOptions {
-  /** Also where nothing shows it (the whole disk was put back, the record of calls with it), or targets are missing. */
+  /** Also where nothing shows it (the whole disk was put back, the record of calls with it; a pg_dump was loaded into the same server), or targets are missing. */
   readonly force?: boolean
   /** Says what would be put in doubt, and does nothing. */
   readonly dryRun?: boolean
@@ -43,7 +43,7 @@ export async function declareRestored(
   if (origin.kind === 'own' && !force) {
     throw new OnceishError(
       'STORE_NOT_RESTORED',
-      `nothing shows that ${word.location} was put back from a copy, and all that it owes would be put in doubt: where you know that it was (a whole disk put back), add --force`,
+      `nothing shows that ${word.location} was put back from a copy, and all that it owes would be put in doubt: where you know that it was (a whole disk put back, a pg_dump loaded into the same server), add --force`,
     )
   }
   const restored = origin.kind === 'restored' ? origin : null

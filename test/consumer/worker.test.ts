@@ -183,7 +183,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
   const left = spillsIn(dirname(path))
-  expect(left).toEqual([expect.stringContaining('.spill-other.taken-')])
+  expect(left).toEqual([expect.stringContaining('.spill-other.ndjson')])
   expect(await callsOf(n)).toEqual([])
 })
 

@@ -1,9 +1,11 @@
 // Which rights of a role are enough for what, each with no more than README names; and what is said where they are not.
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { defineTarget, openOnceish } from '../../src/index.ts'
+import { defineTarget, diagnose, openOnceish } from '../../src/index.ts'
 import { DRAIN } from '../support/worker.ts'
 
 const server = process.env['ONCEISH_TEST_POSTGRES_URL'] ?? ''
@@ -85,28 +87,29 @@ test.each<[what: string, sql: (schema: string, role: string) => string[], said: 
   await expect(open(nobody.url, true)).rejects.toMatchObject(refused)
 })
 
-/** As README has them. */
-const WORKS = (schema: string, role: string) => [
-  `GRANT USAGE ON SCHEMA ${schema} TO ${role}`,
-  `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO ${role}`,
-  `GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA ${schema} TO ${role}`,
-]
-const READS = (schema: string, role: string) => [
-  `GRANT USAGE ON SCHEMA ${schema} TO ${role}`,
-  `GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${role}`,
-]
-
+/** The store as README's statements make it, with roles of the test's own. */
 async function made() {
   const { schema, role } = await place()
-  const owner = await role('owner')
-  await ask(`CREATE SCHEMA ${schema} AUTHORIZATION ${owner.role}`)
-  return { schema, role, once: await open(owner.url, true) }
+  const [owner, worker, producer, reader] = [
+    await role('owner'),
+    await role('worker'),
+    await role('producer'),
+    await role('reader'),
+  ]
+  const readme = readFileSync(fileURLToPath(new URL('../../README.md', import.meta.url)), 'utf8')
+  const [, block = ''] = /```sql\n(-- Owns.*?)```/s.exec(readme) ?? []
+  await ask(
+    block
+      .replace(/^CREATE ROLE.*$/m, '')
+      .replaceAll(/(ROLE|AUTHORIZATION) onceish/g, `$1 ${owner.role}`)
+      .replaceAll('SCHEMA onceish', `SCHEMA ${schema}`)
+      .replaceAll(/ TO (\w+);/g, ` TO $1_${schema};`),
+  )
+  return { worker, producer, reader, once: await open(owner.url, true) }
 }
 
 test('a role that may read and write enqueues, works, speaks and purges', async () => {
-  const { schema, role } = await made()
-  const worker = await role('worker')
-  await ask(...WORKS(schema, worker.role))
+  const { worker } = await made()
   const once = await open(worker.url)
   await once.enqueueMany([1, 2, 3].map((n) => ({ target: 'echo', payload: { n } })))
   await once.enqueue({ target: 'echo', payload: { n: 4 }, orderingKey: 'k', group: 'g', priority: 1 })
@@ -121,30 +124,25 @@ test('a role that may read and write enqueues, works, speaks and purges', async 
 })
 
 test('a role that may read sees everything, and changes nothing', async () => {
-  const { schema, role, once: owner } = await made()
+  const { reader, once: owner } = await made()
   await owner.enqueue({ target: 'echo', payload: { n: 1 } })
-  const reader = await role('reader')
-  await ask(...READS(schema, reader.role))
   const once = await open(reader.url)
   expect(await once.status()).toMatchObject({ states: { ready: 1 } })
   expect(await once.list()).toHaveLength(1)
   expect(await once.get(1)).toMatchObject({ state: 'ready', payload: { n: 1 } })
   expect(await once.orphans()).toEqual([])
   expect(await once.origin()).toMatchObject({ kind: 'own' })
+  const checks = await diagnose({ config: once.config })
+  expect(checks.filter(({ ok }) => ok !== 'ok')).toEqual([])
   const refused = { code: 'STORE_UNWRITABLE', message: expect.stringMatching(/permission denied/) }
   await expect(once.cancel(1)).rejects.toMatchObject(refused)
   await expect(once.enqueue({ target: 'echo', payload: { n: 2 } })).rejects.toMatchObject(refused)
 })
 
 test('the role of a caller that enqueues in its own transaction deletes nothing', async () => {
-  const { schema, role, once } = await made()
-  const caller = await role('caller')
-  await ask(
-    `GRANT USAGE ON SCHEMA ${schema} TO ${caller.role}`,
-    `GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA ${schema} TO ${caller.role}`,
-    `GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA ${schema} TO ${caller.role}`,
-  )
-  const client = new pg.Client(caller.plain)
+  const { producer, once: owner } = await made()
+  const once = await open(producer.url)
+  const client = new pg.Client(producer.plain)
   await client.connect()
   onTestFinished(() => client.end())
   await client.query('BEGIN')
@@ -154,7 +152,8 @@ test('the role of a caller that enqueues in its own transaction deletes nothing'
   expect(await once.enqueueIn(client, { ...request, payload: { n: 3 }, delay: 1000 })).toMatchObject({ requestId: 3 })
   expect(await once.enqueueIn(client, request)).toMatchObject({ requestId: 1, deduplicated: true })
   await client.query('COMMIT')
-  expect(await once.list()).toHaveLength(3)
+  expect(await once.enqueue({ target: 'echo', payload: { n: 4 } })).toMatchObject({ deduplicated: false })
+  expect(await owner.list()).toHaveLength(4)
 })
 
 test('a role that may have no more connections is told which limit it is', async () => {
@@ -179,19 +178,4 @@ test('the server shows whose sessions they are', async () => {
   onTestFinished(() => client.end())
   const text = 'SELECT DISTINCT application_name AS name FROM pg_stat_activity WHERE usename = $1'
   expect((await client.query(text, [owner.role])).rows).toEqual([{ name: `onceish host-a ${process.pid}` }])
-})
-
-test('what an owner makes later is granted by default privileges', async () => {
-  const { schema, role } = await place()
-  const [owner, worker] = [await role('owner'), await role('worker')]
-  await ask(
-    `CREATE SCHEMA ${schema} AUTHORIZATION ${owner.role}`,
-    `GRANT USAGE ON SCHEMA ${schema} TO ${worker.role}`,
-    `ALTER DEFAULT PRIVILEGES FOR ROLE ${owner.role} IN SCHEMA ${schema} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO ${worker.role}`,
-    `ALTER DEFAULT PRIVILEGES FOR ROLE ${owner.role} IN SCHEMA ${schema} GRANT USAGE, SELECT, UPDATE ON SEQUENCES TO ${worker.role}`,
-  )
-  await open(owner.url, true)
-  const once = await open(worker.url)
-  await once.enqueue({ target: 'echo', payload: { n: 1 } })
-  expect(await once.startWorker(DRAIN).done).toMatchObject({ calls: 1 })
 })
