@@ -31,6 +31,15 @@ test('a slip of the pen in the URL is refused, with --store too', async () => {
   expect(stderr).not.toContain('secret')
 })
 
+test('a command that is printed to be pasted holds no password', async () => {
+  const shop = workspace({ ...configFor(NOWHERE) })
+  const store = newLocation()
+  await shop.cli(['migrate', '--store', store])
+  const { code, stdout } = await shop.cli(['pause', 'renders', '--store', store])
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/onceish resume renders --store 'postgres:\/\/postgres@127\.0\.0\.1:\d+\/postgres\?schema=/)
+})
+
 test('recover --restored, where nothing shows it, says the address without the password', async () => {
   const shop = workspace({ ...configFor(NOWHERE), store: newLocation() })
   await shop.cli(['migrate'])

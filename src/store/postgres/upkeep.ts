@@ -206,10 +206,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     // The server keeps its own log.
     boundLog: async () => ({ bytes: 0, isHeld: false }),
     backup: async () => {
-      throw new OnceishError(
-        'STORE_UNSUPPORTED',
-        'a store on PostgreSQL has no file: its server makes the backups',
-      )
+      throw new OnceishError('STORE_UNSUPPORTED', 'a store on PostgreSQL has no file: its server makes the backups')
     },
     filesOf: () => [],
   }

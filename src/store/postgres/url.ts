@@ -32,7 +32,9 @@ export function readUrl(url: string, session: string | null = null): { url: stri
   const schema = parsed.searchParams.get('schema') ?? DEFAULT_SCHEMA
   // With "onceish_" before it, it is the name of a channel, of which the server takes 63 characters.
   if (!/^(?!pg_)[a-z_][a-z0-9_]{0,54}$/.test(schema)) {
-    throw invalid(`schema "${schema}" is no plain name: lower-case letters, digits and _, at most 55, and not pg_ first`)
+    throw invalid(
+      `schema "${schema}" is no plain name: lower-case letters, digits and _, at most 55, and not pg_ first`,
+    )
   }
   parsed.searchParams.delete('schema')
   if (session !== null && !parsed.searchParams.has('application_name'))
