@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config'
 const CONFORMANCE = [
   'aging', 'breaker', 'checks', 'deadlines', 'enqueue', 'groups', 'kept-payloads', 'limits', 'many-targets', 'operator', 'ordering',
   'orphans', 'reprioritize', 'say-to-each', 'time-line', 'together', 'turn',
-].map((name) => `test/store/${name}.test.ts`).concat('test/consumer/worker.test.ts', 'test/consumer/fair-share.test.ts') // biome-ignore format: one name after another reads best
+].map((name) => `test/store/${name}.test.ts`).concat('test/consumer/worker.test.ts', 'test/consumer/fair-share.test.ts', 'test/library/plain-words.test.ts', 'test/maintenance/doctor-of-work.test.ts') // biome-ignore format: one name after another reads best
 
 /** Minutes of servers and processes that are killed: of `ONCEISH_TEST_FULL=1`, which every change passes before it lands. */
 const LONG = [

@@ -92,7 +92,7 @@ export interface EachOptions extends WordOptions {
 
 /**
  * One open store with its targets: `openOnceish` gives it. Besides what each method names, any of them rejects with STORE_CLOSED
- * after `close`, with STORE_BUSY where another process keeps the file locked, and with STORE_FULL, STORE_IO_FAILED,
+ * after `close`, with USAGE for an option that it does not know, with STORE_BUSY where another process keeps the file locked, and with STORE_FULL, STORE_IO_FAILED,
  * STORE_UNWRITABLE where the machine fails it. Instants are UTC epoch ms.
  */
 export interface Onceish<Payloads = Record<string, unknown>> {
@@ -194,7 +194,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   reprioritize(requestId: number, priority: number, options?: WordOptions): Promise<OperatorResult>
   /**
    * A person's word on a request in doubt. What leads to a call is refused while the last one can still land; `force` skips
-   * that wait. @throws OnceishError REQUEST_INVALID for an `expiresAt` that is no instant
+   * that wait. @throws OnceishError REQUEST_INVALID for a resolution that is none, or an `expiresAt` that is no instant
    */
   resolve(
     requestId: number,
@@ -241,7 +241,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
   purge(options: PurgeOptions): Promise<PurgeReport>
   /**
    * A verified copy of the store in a new file, taken while everybody goes on working.
-   * @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_*
+   * @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_UNSUPPORTED on PostgreSQL, whose backups the server makes, STORE_*
    */
   backup(path: string, options?: BackupOptions): Promise<BackupReport>
   /** Stops its workers as `worker.stop` does, ends waits and iterations, and closes the file. */

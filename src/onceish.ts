@@ -8,9 +8,19 @@ import { createPrepare } from './consumer/prepare.ts'
 import { startWorker, type Worker } from './consumer/worker.ts'
 import { steadyTime, systemClock } from './core/clock.ts'
 import { OnceishError } from './core/errors.ts'
+import { checkedId } from './core/given.ts'
 import { DRAIN_HORIZON_MS } from './core/limits.ts'
 import { SILENT } from './core/log.ts'
 import { windowClockOf } from './core/windows.ts'
+import {
+  checkedFilter,
+  checkedLimit,
+  checkedName,
+  checkedResolution,
+  checkedSettings,
+  checkedWord,
+  checkedWork,
+} from './given.ts'
 import { backup } from './maintenance/backup.ts'
 import { purge } from './maintenance/purge.ts'
 import { enqueue, enqueueIn, enqueueMany } from './producer/enqueue.ts'
@@ -61,6 +71,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   if (typeof options !== 'object' || options === null) {
     throw new OnceishError('CONFIG_INVALID', 'openOnceish takes { store, targets } or { config }')
   }
+  if ('config' in options) checkedSettings(options)
   const log = options.log ?? SILENT
   const random = seams.random ?? Math.random
   const config = configOf(options)
@@ -70,6 +81,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     probe: seams.probe,
     isTimeGiven: options.clock !== undefined,
     stateFolder: config.worker.stateFolder,
+    name: config.worker.name,
   }
   const opened = await (seams.openStore ?? openStore)(config.store, opening)
   // Where the store has a clock of its own, it is that of everybody who works on it.
@@ -77,7 +89,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
   const now = () => clock.wallNow()
   const store = seams.store?.(opened) ?? opened
   const env = readEnvironment()
-  const { namespace: ownNamespace } = await store.facts()
+  const { namespace: ownNamespace, location } = await store.facts()
   const registry = createTargetRegistry(
     { described: Object.values(config.targets), coded: Object.values(config.codeTargets) },
     { env, accountSalt: ownNamespace, seam: seams.target },
@@ -120,8 +132,9 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     ifVersion: ifVersion ?? null,
   })
 
-  function start(work: WorkOptions, claimsReady: boolean): Worker {
-    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${config.store} is closed`)
+  function start(given: WorkOptions, claimsReady: boolean): Worker {
+    const work = checkedWork(given)
+    if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${location} is closed`)
     checkConcurrency(work.concurrency)
     const targets = servedTargets(work.targets)
     const serves = targets.map((target) => target.name)
@@ -181,7 +194,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     commits.close()
   }
 
-  const startRecovery = (work: WorkOptions = {}) => start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...work }, false)
+  const startRecovery = (work: WorkOptions = {}) =>
+    start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...checkedWork(work) }, false)
 
   return {
     config,
@@ -190,13 +204,13 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     enqueueMany: (requests) => enqueueMany(store, requests, rules),
     enqueueIn: ((connection: CallerConnection | CallerClient, request: EnqueueRequest) =>
       enqueueIn(store, connection, request, rules)) as Onceish['enqueueIn'],
-    enqueueLines: (source, lines) => enqueueLines(store, source, { ...lines, rules }),
+    enqueueLines: (source, lines) => enqueueLines(store, source, lines, rules),
     startWorker: (work = {}) => start(work, true),
     startRecovery,
     recover: async (work) => startRecovery(work).done,
     dryRun: () => {
       const isAccountUnknown = (target: string) => neededEnv(config, [target]).some((name) => !env[name])
-      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now, location: config.store })
+      return dryRun({ store, registry, reconcile, isAccountUnknown, windowClock, now, location })
     },
     origin: () => store.origin(),
     declareRestored: (restored = {}) =>
@@ -204,38 +218,52 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
         store,
         {
           ...word(),
-          location: config.store,
+          location,
           isKnown: (target) => registry.get(target) !== undefined,
           prepare: (request) => (registry.get(request.target) === undefined ? null : prepare(request)),
         },
         restored,
       ),
-    declareMoved: () => declareMoved(store, { ...word(), location: config.store }),
+    declareMoved: () => declareMoved(store, { ...word(), location }),
     waitFor,
     events: (from) => feed.events(from),
     get: async (requestId) => {
-      const detail = await store.get(requestId)
+      const detail = await store.get(requestIdOf(requestId))
       return detail === null ? null : withOutlook(detail)
     },
-    list: (filter = {}) => store.list({ ...filter, limit: filter.limit ?? LIST_LIMIT }),
-    orphans: (limit = LIST_LIMIT) => store.orphans(limit),
+    list: async (filter) => {
+      const { limit = LIST_LIMIT, ...only } = checkedFilter(filter)
+      return store.list({ ...only, limit })
+    },
+    orphans: async (limit) => store.orphans(checkedLimit(limit) ?? LIST_LIMIT),
     status: () => store.status(),
-    retry: async (requestId, said) => store.retry(requestId, word(said), { ...newDeadline(said), policyOf }),
+    retry: async (requestId, given) => {
+      const said = checkedWord('retry', given)
+      return store.retry(requestIdOf(requestId), word(said), { ...newDeadline(said), policyOf })
+    },
     reprioritize: async (requestId, priority, said) =>
-      store.reprioritize(requestId, checkedPriority(priority), word(said)),
-    reprioritizeWhere: async (filter, priority, said = {}) =>
-      sayToMany(filter, { word: 'reprioritize', priority: checkedPriority(priority) }, said),
-    resolve: async (requestId, resolution, said) =>
-      store.resolve(requestId, checkedResolution(resolution), word(said), { force: said?.force ?? false, policyOf }),
-    resolveWhere: async (filter, resolution, { force = false, ...said } = {}) =>
-      sayToMany(filter, { word: 'resolve', resolution: checkedResolution(resolution), force }, said),
-    retryWhere: async (filter, said = {}) => sayToMany(filter, { word: 'retry', ...newDeadline(said) }, said),
-    adoptOrphan: (orphanId, said) => store.adoptOrphan(orphanId, word(said), policyOf),
-    dismissOrphan: (orphanId, said) => store.dismissOrphan(orphanId, word(said)),
-    cancel: (requestId, said) => store.cancel(requestId, word(said)),
-    cancelWhere: async (filter, said = {}) => sayToMany(filter, { word: 'cancel' }, said),
-    pause: (target, reason) => store.pause(target, reason ?? null, actor, now()),
-    resume: (target) => store.resume(target, actor, now()),
+      store.reprioritize(requestIdOf(requestId), checkedPriority(priority), word(checkedWord('word', said))),
+    reprioritizeWhere: async (filter, priority, said) =>
+      sayToMany(filter, { word: 'reprioritize', priority: checkedPriority(priority) }, checkedWord('each', said)),
+    resolve: async (requestId, resolution, given) => {
+      const { force = false, ...said } = checkedWord('resolve', given)
+      return store.resolve(requestIdOf(requestId), resolutionOf(resolution), word(said), { force, policyOf })
+    },
+    resolveWhere: async (filter, resolution, given) => {
+      const { force = false, ...said } = checkedWord('resolveEach', given)
+      return sayToMany(filter, { word: 'resolve', resolution: resolutionOf(resolution), force }, said)
+    },
+    retryWhere: async (filter, given) => {
+      const said = checkedWord('retryEach', given)
+      return sayToMany(filter, { word: 'retry', ...newDeadline(said) }, said)
+    },
+    adoptOrphan: async (orphanId, said) =>
+      store.adoptOrphan(orphanIdOf(orphanId), word(checkedWord('word', said)), policyOf),
+    dismissOrphan: async (orphanId, said) => store.dismissOrphan(orphanIdOf(orphanId), word(checkedWord('word', said))),
+    cancel: async (requestId, said) => store.cancel(requestIdOf(requestId), word(checkedWord('word', said))),
+    cancelWhere: async (filter, said) => sayToMany(filter, { word: 'cancel' }, checkedWord('each', said)),
+    pause: async (target, reason) => store.pause(checkedName(target), reason ?? null, actor, now()),
+    resume: async (target) => store.resume(checkedName(target), actor, now()),
     purge: (what) => purge({ store, now: now(), actor, keepPayloadMs: keptFor(registry.targets) }, what),
     backup: (path, options) => backup(store, path, options, seams.probe),
     close,
@@ -247,11 +275,15 @@ function newDeadline({ expiresAt }: NewDeadline = {}): NewDeadline {
   return { expiresAt: expiresAt === null ? null : checkedInstant('expiresAt', expiresAt) }
 }
 
-function checkedResolution(resolution: Resolution): Resolution {
+function resolutionOf(given: Resolution): Resolution {
+  const resolution = checkedResolution(given)
   return resolution.kind === 'retry_accepting_duplicates'
     ? { kind: resolution.kind, ...newDeadline(resolution) }
     : resolution
 }
+
+const requestIdOf = (id: number) => checkedId('a request id', id)
+const orphanIdOf = (id: number) => checkedId('the id of an orphan', id)
 
 /** What is left of the options is the config's: an unknown one is refused there. */
 function configOf({ create: _1, clock: _2, log: _3, actor: _4, ...given }: OpenOptions): Config {

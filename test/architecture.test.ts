@@ -13,6 +13,7 @@ const LAYERS = [
   ['store', 'target'],
   ['producer', 'consumer', 'recovery', 'watch', 'maintenance'],
   ['api.ts'],
+  ['given.ts'],
   ['onceish.ts'],
   ['testing'],
   ['index.ts', 'testing.ts'],

@@ -2,7 +2,7 @@
 export const CONFIG_TEMPLATE = `# onceish: which APIs are called, and how careful to be with each.
 # "onceish targets" shows what is promised for what is written here.
 
-store: ./onceish.db # relative to this file; made at the first use
+store: ./onceish.db # relative to this file; made at the first use. Or postgres://onceish@db.example.com/shop, or "{% $env.DATABASE_URL %}"
 
 worker:
   concurrency: 64 # calls at a time to each target, and to all together but for slow ones (over 250 ms; at most four times as many)

@@ -9,6 +9,7 @@ import { OnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { openOnceish } from '../onceish.ts'
+import { isShared } from '../store/open-store.ts'
 import { createLog } from './log.ts'
 
 export interface GlobalOptions {
@@ -99,10 +100,19 @@ function userName(): string {
 }
 
 function nextCommand(words: string, { config, store }: GlobalOptions): string {
-  const options = Object.entries({ config, store }).flatMap(([name, value]) =>
+  const options = Object.entries({ config, store: store && withoutPassword(store) }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name} ${quoted(value)}`],
   )
   return ['onceish', words, ...options].join(' ')
+}
+
+/** What is printed to be pasted is kept in many places. */
+function withoutPassword(store: string): string {
+  if (!isShared(store) || !URL.canParse(store)) return store
+  const url = new URL(store)
+  url.password = ''
+  url.searchParams.delete('password')
+  return url.toString()
 }
 
 /** As a shell takes it for one word. */

@@ -56,7 +56,7 @@ function buildProgram(): Command {
     )
     .version(readVersion())
     .option('--config <file>', 'the config, instead of onceish.config.* in this folder', nonEmpty)
-    .option('--store <path>', "the database, instead of the config's", nonEmpty)
+    .option('--store <path|url>', "the database, instead of the config's", nonEmpty)
     .option('--json', 'one JSON document on stdout (lists: one JSON object a line), and nothing else there')
     .addHelpText('after', example('onceish init', 'onceish enqueue --file requests.ndjson', 'onceish work --drain'))
     .configureHelp({ showGlobalOptions: true })

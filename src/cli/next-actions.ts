@@ -76,7 +76,9 @@ function whenOf(kind: RequestView['resolutions'][number], view: RequestView): st
       if (taskId === null) return `${happened(reason)}: with its id at the API`
       return isCanceling ? 'its task was not canceled, and stays: it ends submitted' : 'it happened: its task is known'
     case 'not_executed':
-      return isCanceling ? 'it did not happen: it is canceled' : 'it did not happen: it is called again under its key'
+      return isCanceling
+        ? 'it did not happen: it is canceled'
+        : 'it did not happen: it is called again, under the same key where it has one'
     case 'retry_accepting_duplicates':
       return 'a second effect would do no harm: it is called again as new'
     case 'abandon':

@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, TEXT } from '../core/given.ts'
 import type { Config } from './config.ts'
 import { parseConfig, storeOf } from './options.ts'
 
@@ -22,12 +23,15 @@ export interface LoadOptions {
   readonly cwd?: string | undefined
 }
 
+const FIELDS: Fields<LoadOptions> = { file: TEXT, store: TEXT, cwd: TEXT }
+
 /**
  * Reads and checks `onceish.config.{yaml,yml,json,ts,js,mjs}`; a module is run, and exports its config as default or `config`.
  * @returns the parsed config; no secret is in it, only the names of the environment's variables.
- * @throws OnceishError CONFIG_NOT_FOUND, CONFIG_UNREADABLE, or CONFIG_INVALID, which lists all faults at once.
+ * @throws OnceishError USAGE, CONFIG_NOT_FOUND, CONFIG_UNREADABLE, or CONFIG_INVALID, which lists all faults at once.
  */
-export async function loadConfig({ file, store, cwd = process.cwd() }: LoadOptions = {}): Promise<Config> {
+export async function loadConfig(options: LoadOptions = {}): Promise<Config> {
+  const { file, store, cwd = process.cwd() } = checkedOptions('options of loadConfig', options, FIELDS)
   const path = file === undefined ? findConfig(cwd) : resolve(cwd, file)
   const config = parseConfig(await readConfig(path), { path, baseDir: dirname(path) })
   return store === undefined ? config : Object.freeze({ ...config, store: storeOf(store, cwd) })

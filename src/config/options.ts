@@ -8,6 +8,7 @@ import { didYouMean } from '../core/suggest.ts'
 import { bucketSchema } from './care-schema.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
 import type { Config } from './config.ts'
+import { readEnvironment } from './environment.ts'
 import { configInvalid, type Fault, faultsOf } from './faults.ts'
 import { checkTarget, NAME, NO_NAME, namedTargets, type ReadTarget } from './read-target.ts'
 import { leaseFaults, type TimedCall } from './safety.ts'
@@ -115,9 +116,17 @@ function payloadEntry({ name, payload }: ReadTarget): [string, PayloadSchema][] 
   return payload === null ? [] : [[name, payload]]
 }
 
-/** An absolute path, or a URL as it is. */
-export function storeOf(store: string, baseDir: string): string {
+/** An absolute path, or a URL as it is. @throws OnceishError CONFIG_INVALID, ENV_MISSING */
+export function storeOf(written: string, baseDir: string): string {
+  const store = fromEnvironment(written)
   if (POSTGRES_URL.test(store)) return store
+  const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(store) ?? []
+  // What follows it is not said: it may hold a password.
+  if (scheme !== undefined)
+    throw new OnceishError(
+      'CONFIG_INVALID',
+      `store: there is no engine for ${scheme}://: a file path, or a postgres:// URL`,
+    )
   if (/^(:memory:|file:)/.test(store)) {
     throw new OnceishError(
       'CONFIG_INVALID',
@@ -125,6 +134,19 @@ export function storeOf(store: string, baseDir: string): string {
     )
   }
   return resolve(baseDir, store)
+}
+
+/** A URL with a password in it belongs there; nothing else of it is computed. */
+function fromEnvironment(written: string): string {
+  if (!written.includes('{%')) return written
+  const [, name] = /^\s*\{%\s*\$env\.([A-Za-z_][A-Za-z0-9_]*)\s*%\}\s*$/.exec(written) ?? []
+  if (name === undefined)
+    throw new OnceishError('CONFIG_INVALID', 'store: a path, a postgres:// URL, or "{% $env.NAME %}" alone')
+  const store = readEnvironment()[name]
+  if (store) return store
+  throw new OnceishError('ENV_MISSING', `not set in the environment:\n${name} (needed by store)`, {
+    details: { names: [name] },
+  })
 }
 
 function sectionOf(raw: unknown, name: string): object {

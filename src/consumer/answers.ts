@@ -2,8 +2,8 @@
 // disk where that is possible; what others left there is taken over.
 import type { Log } from '../core/log.ts'
 import type { AttemptResult } from '../core/settlement.ts'
+import { clearSpill, removeSpill, type SpilledFile, type SpillPlace, takeSpills, writeSpill } from '../store/spill.ts'
 import type { Counting } from './counters.ts'
-import { clearSpill, removeSpill, type SpilledFile, type SpillPlace, takeSpills, writeSpill } from './spill.ts'
 
 export interface Answers {
   add(result: AttemptResult): void
@@ -28,6 +28,9 @@ export interface AnswersOptions {
   readonly counters: Counting
 }
 
+/** In one line of the log. */
+const SHOWN_REQUESTS = 100
+
 export function createAnswers({ place, isKnown, log, counters }: AnswersOptions): Answers {
   let waiting: AttemptResult[] = []
   let spilled = 0
@@ -35,6 +38,8 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
   /** Of those that wait, the first so many hold all that was taken over. */
   let takenWithin = 0
   const broken = new Set<string>()
+  /** Files that are a person's to read. */
+  const toldOf = new Set<string>()
 
   /**
    * The files are a net below the store: trouble with them is told, once until it is over, and ends nothing; settling an
@@ -54,16 +59,29 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
 
   function takeOver(): void {
     if (place === null || taken.length > 0) return
-    for (const file of attempt('reading spills', () => takeSpills(place)) ?? []) {
+    for (const file of attempt('reading spills', () => takeSpills(place, toldOf)) ?? []) {
+      tellFormer(file)
+      if (toldOf.has(file.path)) continue
       const mine = file.results.filter(({ target }) => isKnown(target))
       const left = file.unreadable + file.results.length - mine.length
-      log.info({ file: file.path, answers: mine.length, left }, 'taking over spilled answers')
+      log[left > 0 ? 'warn' : 'info']({ file: file.path, answers: mine.length, left }, 'taking over spilled answers')
       if (mine.length === 0) attempt('removing a spill', () => removeSpill({ ...file, unreadable: left }))
       else taken.push({ ...file, unreadable: left })
       counters.answersReadBack += mine.length
       waiting = [...waiting, ...mine]
     }
     takenWithin = waiting.length
+  }
+
+  /** The request may have been called again since, so that they settle nothing. */
+  function tellFormer({ path, results, former }: SpilledFile): void {
+    if (former.length === 0) return
+    const requests = [...new Set(former.map(({ requestId }) => requestId))]
+    log.warn(
+      { file: path, answers: former.length, requests: requests.slice(0, SHOWN_REQUESTS) },
+      'answers to calls of the time before the store was put back are used for nothing: read them before these requests are resolved, then remove the file',
+    )
+    if (results.length === 0) toldOf.add(path)
   }
 
   return {

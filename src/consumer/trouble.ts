@@ -42,7 +42,8 @@ export function createTrouble(log: Log, counters: Counting): Trouble {
     },
     end: () => {
       if (failures === 0) return
-      log.info({ troubles: failures }, 'the store is well again')
+      // At the level at which the trouble is heard of: else it never ends there.
+      log.warn({ troubles: failures }, 'the store is well again')
       failures = 0
       told.clear()
     },

@@ -2,7 +2,8 @@
 import type { TaskState } from './task-state.ts'
 
 /** What a person can say of a request in doubt. */
-export type ResolutionKind = 'task_id' | 'not_executed' | 'retry_accepting_duplicates' | 'abandon'
+export const RESOLUTION_KINDS = ['task_id', 'not_executed', 'retry_accepting_duplicates', 'abandon'] as const
+export type ResolutionKind = (typeof RESOLUTION_KINDS)[number]
 
 /** What tells which words fit. */
 export type Doubted = Pick<TaskState, 'state' | 'taskId' | 'executed' | 'reason'> & { readonly olderAnswer: unknown }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, open, realpath, rename, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, FUNCTION, SIGNAL } from '../core/given.ts'
 import type { Store, StoreProbe } from '../store/store.ts'
 import type { BackupCopy, BackupOptions } from '../store/upkeep.ts'
 
@@ -20,14 +21,18 @@ export interface BackupReport {
   readonly ms: number
 }
 
-/** @throws OnceishError FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_* */
+const FIELDS: Fields<BackupOptions> = { signal: SIGNAL, onProgress: FUNCTION }
+
+/** @throws OnceishError USAGE, FILE_EXISTS, FILE_UNWRITABLE, BACKUP_UNVERIFIED, STORE_UNSUPPORTED on PostgreSQL, STORE_* */
 export async function backup(
   store: Store,
   to: string,
   options: BackupOptions = {},
   probe?: StoreProbe,
 ): Promise<BackupReport> {
+  checkedOptions('options of backup', options, FIELDS)
   const startedAt = performance.now()
+  await refuseServer(store)
   const path = await placeOf(to)
   await refuseTaken(store, path)
   const partial = `${path}.partial-${randomBytes(6).toString('hex')}`
@@ -44,6 +49,15 @@ export async function backup(
   } finally {
     for (const file of store.filesOf(partial)) await rm(file, { force: true })
   }
+}
+
+async function refuseServer(store: Store): Promise<void> {
+  const { engine, location } = await store.facts()
+  if (engine === 'sqlite') return
+  throw new OnceishError(
+    'STORE_UNSUPPORTED',
+    `backup copies a SQLite file, and ${location} is on PostgreSQL, whose backups the server makes: pg_basebackup with archived WAL; what is put back from one says so, and wants "onceish recover --restored"`,
+  )
 }
 
 /** The folder's real path, so that no link hides which file is meant. */

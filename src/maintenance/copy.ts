@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import { systemClock } from '../core/clock.ts'
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, FLAG, FUNCTION, SIGNAL, TEXT } from '../core/given.ts'
 import { createRowDigest, type RowDigest } from '../core/row-digest.ts'
 import type { CopiedTable, CopyDestination, CopySource, CopyState, SourceFacts } from '../store/copying.ts'
 import { openCopy } from '../store/open-store.ts'
@@ -21,6 +22,8 @@ export interface CopyOptions {
   /** After each page. */
   readonly onProgress?: (progress: CopyProgressReport) => void
 }
+
+const FIELDS: Fields<CopyOptions> = { from: TEXT, to: TEXT, actor: TEXT, signal: SIGNAL, onProgress: FUNCTION }
 
 /** How far a copy is. */
 export interface CopyProgressReport {
@@ -52,6 +55,8 @@ export interface UndoCopyOptions extends Pick<CopyOptions, 'from' | 'to' | 'acto
   readonly force?: boolean
 }
 
+const UNDO_FIELDS: Fields<UndoCopyOptions> = { from: TEXT, to: TEXT, actor: TEXT, force: FLAG }
+
 /** What became of the file. */
 export interface UndoCopyReport {
   readonly from: string
@@ -70,6 +75,7 @@ const CLOCK_TOLERANCE_MS = 1000
  */
 export async function copyStore(options: CopyOptions): Promise<CopyReport> {
   const startedAt = systemClock.monotonicNow()
+  checkedOptions('options of copyStore', options, FIELDS)
   const { source, destination: openDestination } = await openCopy(options.from, options.to)
   try {
     const destination = await openDestination(true)
@@ -245,12 +251,8 @@ function refused(message: string): OnceishError {
  * Lets the file be worked again, and nobody the copy. @throws OnceishError COPY_REFUSED where there is nothing to take back, or the
  * copy may have been worked and that is not `force`d; STORE_IN_USE, STORE_*
  */
-export async function undoCopy({
-  from,
-  to,
-  actor = 'library',
-  force = false,
-}: UndoCopyOptions): Promise<UndoCopyReport> {
+export async function undoCopy(options: UndoCopyOptions): Promise<UndoCopyReport> {
+  const { from, to, actor = 'library', force = false } = checkedOptions('options of undoCopy', options, UNDO_FIELDS)
   const { source, destination: openDestination } = await openCopy(from, to)
   try {
     const setAside = source.whereTo()

@@ -2,6 +2,7 @@
 // workers beside it go on. Doubt is no purge's to judge: what may go stands in the store's DELETE.
 import { setTimeout as delay } from 'node:timers/promises'
 import { OnceishError } from '../core/errors.ts'
+import { CHECKED_LATER, checkedOptions, type Fields, FLAG, FUNCTION, listOf, TEXT } from '../core/given.ts'
 import { ENDED_STATES, type EndedState } from '../core/task-state.ts'
 import type { Store } from '../store/store.ts'
 import type { KeptReason, PurgeScope, PurgeWord } from '../store/upkeep.ts'
@@ -20,6 +21,15 @@ export interface PurgeOptions {
   readonly dryRun?: boolean
   /** After each step. */
   readonly onProgress?: (progress: PurgeProgress) => void
+}
+
+const FIELDS: Fields<PurgeOptions> = {
+  olderThanMs: CHECKED_LATER,
+  states: listOf(TEXT),
+  targets: listOf(TEXT),
+  abandoned: FLAG,
+  dryRun: FLAG,
+  onProgress: FUNCTION,
 }
 
 /** How far a purge is. */
@@ -52,9 +62,9 @@ export interface Purge {
 /** A step rests at least so long, and as long as it took: half of the time is always somebody else's. */
 const LEAST_REST_MS = 5
 
-/** @throws OnceishError USAGE for a state in which something is owed or in doubt, or an age that is none. */
+/** @throws OnceishError USAGE for a state in which something is owed or in doubt, an age that is none, or an unknown option. */
 export async function purge({ store, now, actor, keepPayloadMs }: Purge, options: PurgeOptions): Promise<PurgeReport> {
-  const scope = scopeOf(options, now)
+  const scope = scopeOf(checkedOptions('options of purge', options, FIELDS), now)
   const word: PurgeWord = { now, actor, dryRun: options.dryRun ?? false }
   const startedAt = performance.now()
   const byState: Partial<Record<EndedState, number>> = {}

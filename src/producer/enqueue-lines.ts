@@ -1,5 +1,6 @@
 // NDJSON in: streamed, checked line by line, written in transactions of at most 1,000 lines.
 import { isOnceishError, OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, FUNCTION, oneOf, TEXT } from '../core/given.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { isRefused, type NewRequest, type Store } from '../store/store.ts'
 import { isBatchFull } from './batch.ts'
@@ -35,7 +36,9 @@ export interface LinesOptions {
   readonly onProgress?: ((report: { lines: number; bytes: number }) => void) | undefined
 }
 
-export interface EnqueueLinesOptions extends LinesOptions {
+const FIELDS: Fields<LinesOptions> = { defaultTarget: TEXT, onError: oneOf(['stop', 'skip']), onProgress: FUNCTION }
+
+interface EnqueueLinesOptions extends LinesOptions {
   readonly rules: RequestRules
 }
 
@@ -52,8 +55,10 @@ export const LINE_SHAPE = `{${REQUEST_FIELDS.map((name) => (name === 'payload' ?
 export async function enqueueLines(
   store: Store,
   source: AsyncIterable<Buffer>,
-  options: EnqueueLinesOptions,
+  given: LinesOptions,
+  rules: RequestRules,
 ): Promise<EnqueueLinesReport> {
+  const options: EnqueueLinesOptions = { ...checkedOptions('options of enqueueLines', given, FIELDS), rules }
   const report = { enqueued: 0, deduplicated: 0, skipped: 0, errors: [] as LineError[] }
   let batch: { line: number; request: NewRequest }[] = []
   let lines = 0

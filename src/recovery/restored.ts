@@ -1,17 +1,20 @@
 // A person's word about a store that did not make its calls itself: it was put back from a copy (whatever it owes is put in
 // doubt, and recovery looks into it), or only moved.
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, FLAG } from '../core/given.ts'
 import type { StoreOrigin } from '../store/origin.ts'
 import type { Store } from '../store/store.ts'
 import type { DoubtOrder } from '../store/upkeep.ts'
 
 /** How the word that a store was put back from a copy is said. */
 export interface RestoredOptions {
-  /** Also where nothing shows it (the whole disk was put back, the record of calls with it), or targets are missing. */
+  /** Also where nothing shows it (the whole disk was put back, the record of calls with it; a pg_dump was loaded into the same server), or targets are missing. */
   readonly force?: boolean
   /** Says what would be put in doubt, and does nothing. */
   readonly dryRun?: boolean
 }
+
+const FIELDS: Fields<RestoredOptions> = { force: FLAG, dryRun: FLAG }
 
 /** What was put in doubt, or would be. */
 export interface RestoredReport {
@@ -29,17 +32,18 @@ export interface RestoredWord extends Pick<DoubtOrder, 'now' | 'actor' | 'prepar
   readonly isKnown: (target: string) => boolean
 }
 
-/** It can end anywhere: until it is through, the store still calls nothing, and the next run goes on. @throws OnceishError STORE_NOT_RESTORED, TARGET_UNKNOWN */
+/** It can end anywhere: until it is through, the store still calls nothing, and the next run goes on. @throws OnceishError USAGE, STORE_NOT_RESTORED, TARGET_UNKNOWN */
 export async function declareRestored(
   store: Store,
   word: RestoredWord,
-  { force = false, dryRun = false }: RestoredOptions,
+  options: RestoredOptions,
 ): Promise<RestoredReport> {
+  const { force = false, dryRun = false } = checkedOptions('options of declareRestored', options, FIELDS)
   const origin = await store.origin()
   if (origin.kind === 'own' && !force) {
     throw new OnceishError(
       'STORE_NOT_RESTORED',
-      `nothing shows that ${word.location} was put back from a copy, and all that it owes would be put in doubt: where you know that it was (a whole disk put back), add --force`,
+      `nothing shows that ${word.location} was put back from a copy, and all that it owes would be put in doubt: where you know that it was (a whole disk put back, a pg_dump loaded into the same server), add --force`,
     )
   }
   const restored = origin.kind === 'restored' ? origin : null

@@ -2,8 +2,9 @@
 // A row that changes meanwhile is refused and reported, and the others go on.
 import { setTimeout as delay } from 'node:timers/promises'
 import { OnceishError } from '../core/errors.ts'
+import { checkedOptions, type Fields, ID, listOf, oneOf, TEXT } from '../core/given.ts'
 import type { PolicyOf } from '../core/policy.ts'
-import { isQueued, type RequestState } from '../core/task-state.ts'
+import { isQueued, REQUEST_STATES, type RequestState } from '../core/task-state.ts'
 import type { Store } from '../store/store.ts'
 import type { OperatorResult, OperatorWord, RequestView, Saying, SeenRequest } from '../store/views.ts'
 
@@ -19,6 +20,14 @@ export interface EachFilter {
    * `cancelWhere` these (both), `dead`, `held` or `unknown`.
    */
   readonly state?: RequestState
+}
+
+const FIELDS: Fields<EachFilter> = {
+  ids: listOf(ID),
+  target: TEXT,
+  reason: TEXT,
+  group: TEXT,
+  state: oneOf(REQUEST_STATES),
 }
 
 /** What became of one of them. */
@@ -63,6 +72,13 @@ const READ_PAGE = 1000
 const WRITE_PAGE = 100
 const LEAST_REST_MS = 1
 
+/** A filter that lost one of its fields would mean more than was said. */
+function refuseVague(filter: EachFilter): void {
+  for (const [name, value] of Object.entries(checkedOptions('filters of requests', filter, FIELDS)))
+    if (value === undefined)
+      throw new OnceishError('USAGE', `${name} is undefined: leave it out where any will do, or say which`)
+}
+
 function refuseMisfit(filter: EachFilter, { saying, ifVersion }: SayOptions): void {
   const isOne = filter.ids?.length === 1
   if (ifVersion !== null && !isOne) throw new OnceishError('USAGE', 'ifVersion is of one request: give one id')
@@ -86,8 +102,9 @@ const ENDS_BY_CANCEL: readonly (RequestState | undefined)[] = ['dead', 'held', '
 
 type Meant = SeenRequest & { readonly from: RequestState }
 
-/** @throws OnceishError USAGE where neither ids nor a filter say which, or a word for one is said to many. */
+/** @throws OnceishError USAGE where the filter is none, neither ids nor a filter say which, or a word for one is said to many. */
 export async function sayToEach(store: Store, filter: EachFilter, options: SayOptions): Promise<SaidReport> {
+  refuseVague(filter)
   refuseMisfit(filter, options)
   const tally = { applied: 0, unchanged: 0, refused: 0, version_changed: 0, not_found: 0 }
   const tell = (said: SaidRequest) => {

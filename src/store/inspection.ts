@@ -71,18 +71,32 @@ export interface DatabaseFacts {
     | { readonly kind: 'ok' }
     | { readonly kind: 'skipped'; readonly boundBytes: number }
     | { readonly kind: 'damaged'; readonly found: string }
+  /** Answers on this machine's disk that no store has taken. */
+  readonly spills: readonly SpillFacts[]
   /** Null where the schema is not this release's, or the tables cannot be read. */
   readonly work: WorkFacts | null
+}
+
+export interface SpillFacts {
+  readonly path: string
+  /** Answers that the next worker takes over. */
+  readonly answers: number
+  /** Requests whose answers are of the time before the store was put back from a copy. */
+  readonly formerRequests: readonly number[]
 }
 
 export interface WorkFacts {
   readonly status: StoreStatus
   /** In doubt, a bounded number of each state. */
   readonly doubt: readonly { readonly row: TaskState; readonly description: string | null }[]
+  /** By target, when anything of it that was ever called has changed last. */
+  readonly lastChangeAt: Readonly<Record<string, number>>
 }
 
 export interface InspectOptions {
   readonly now: number
   /** Looks at every page, however large the file is. */
   readonly isFull: boolean
+  /** As `OpenStoreOptions` has it. */
+  readonly stateFolder?: string | undefined
 }

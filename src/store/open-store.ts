@@ -12,6 +12,11 @@ import type { Store, StoreProbe } from './store.ts'
 
 const POSTGRES_URL = /^postgres(?:ql)?:\/\//i
 
+/** One that many machines share: a slip of the pen in its address is another store. */
+export function isShared(location: string): boolean {
+  return POSTGRES_URL.test(location)
+}
+
 export interface OpenStoreOptions {
   /** False: a store that is not there is STORE_NOT_FOUND. */
   readonly create: boolean
@@ -21,6 +26,8 @@ export interface OpenStoreOptions {
   readonly isTimeGiven?: boolean | undefined
   /** Where workers on a server's store keep what it does not take; a file's store has its own folder. */
   readonly stateFolder?: string | undefined
+  /** Whose sessions a server shows. */
+  readonly name?: string | undefined
 }
 
 /**
@@ -28,7 +35,7 @@ export interface OpenStoreOptions {
  * @throws OnceishError STORE_* when it cannot be opened.
  */
 export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
-  return POSTGRES_URL.test(location)
+  return isShared(location)
     ? openPostgresStore({ url: location, ...options })
     : openSqliteStore({ path: location, ...options })
 }
@@ -38,7 +45,7 @@ export async function openCopy(
   from: string,
   to: string,
 ): Promise<{ readonly source: CopySource; readonly destination: (create: boolean) => Promise<CopyDestination> }> {
-  if (POSTGRES_URL.test(from) || !POSTGRES_URL.test(to)) {
+  if (isShared(from) || !isShared(to)) {
     throw new OnceishError(
       'COPY_REFUSED',
       'a store is copied from a SQLite file to a postgres:// URL, and no other way: nothing tells that no worker of a fleet is left which has PostgreSQL as its store',
@@ -49,5 +56,5 @@ export async function openCopy(
 
 /** Never throws for what is wrong with the store. */
 export async function inspectStore(location: string, options: InspectOptions): Promise<StoreInspection> {
-  return POSTGRES_URL.test(location) ? inspectPostgres(location, options) : inspectSqlite(location, options)
+  return isShared(location) ? inspectPostgres(location, options) : inspectSqlite(location, options)
 }

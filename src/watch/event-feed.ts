@@ -1,5 +1,6 @@
 // What happens to requests, as an async iterator: the store's event log from any process, and of the plain happy path, which
 // writes no event, what this process's workers submit.
+import { checkedOptions, type Fields, ID, SIGNAL } from '../core/given.ts'
 import type { Store } from '../store/store.ts'
 import type { RequestEvent } from '../store/views.ts'
 import type { CommitWatch } from './commits.ts'
@@ -12,7 +13,10 @@ export interface EventOptions {
   readonly signal?: AbortSignal
 }
 
+const FIELDS: Fields<EventOptions> = { afterId: ID, signal: SIGNAL }
+
 export interface EventFeed {
+  /** @throws OnceishError USAGE */
   events(options?: EventOptions): AsyncIterable<RequestEvent>
   /** Told by a worker of this process after the commit; `plain` is asked for where anybody reads. */
   tell(plain: () => readonly RequestEvent[]): void
@@ -53,7 +57,8 @@ export function createEventFeed(store: Store, commits: CommitWatch): EventFeed {
   }
 
   return {
-    events: ({ afterId, signal } = {}) => {
+    events: (options) => {
+      const { afterId, signal } = checkedOptions('options of events', options, FIELDS)
       const plain: RequestEvent[] = []
       const end = new AbortController()
       readers.set(plain, end)

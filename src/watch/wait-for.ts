@@ -2,6 +2,7 @@
 // them cost no more than their rows.
 import { systemClock } from '../core/clock.ts'
 import { OnceishError } from '../core/errors.ts'
+import { CHECKED_LATER, checkedOptions, type Fields, oneOf, SIGNAL } from '../core/given.ts'
 import type { RequestState } from '../core/task-state.ts'
 import type { Store } from '../store/store.ts'
 import type { RequestView } from '../store/views.ts'
@@ -17,6 +18,12 @@ export interface WaitOptions {
   /** Real time; absent: as long as it takes. */
   readonly timeoutMs?: number
   readonly signal?: AbortSignal
+}
+
+const FIELDS: Fields<WaitOptions> = {
+  until: oneOf(['submitted', 'finished']),
+  timeoutMs: CHECKED_LATER,
+  signal: SIGNAL,
 }
 
 interface Waiter {
@@ -37,7 +44,7 @@ const LONGEST_REST_MS = 250
 
 /**
  * @param isTracked whether the target's tasks are asked about after their submission.
- * @returns waits for one request. @throws OnceishError REQUEST_INVALID, REQUEST_NOT_FOUND, WAIT_TIMEOUT, STORE_CLOSED
+ * @returns waits for one request. @throws OnceishError USAGE, REQUEST_INVALID, REQUEST_NOT_FOUND, WAIT_TIMEOUT, STORE_CLOSED
  */
 export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (target: string) => boolean) {
   const waiters = new Set<Waiter>()
@@ -78,7 +85,7 @@ export function createWaitFor(store: Store, commits: CommitWatch, isTracked: (ta
   }
 
   return async function waitFor(requestId: number, options: WaitOptions = {}): Promise<RequestView> {
-    const { until = 'submitted', timeoutMs, signal } = options
+    const { until = 'submitted', timeoutMs, signal } = checkedOptions('options of waitFor', options, FIELDS)
     checkWait(requestId, timeoutMs)
     const isOver = ({ state, target }: RequestView) =>
       OVER.has(state) || (state === 'submitted' && (until === 'submitted' || !isTracked(target)))

@@ -3,9 +3,9 @@ import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createAnswers } from '../../src/consumer/answers.ts'
 import { createCounters } from '../../src/consumer/counters.ts'
-import { writeSpill } from '../../src/consumer/spill.ts'
 import { SILENT } from '../../src/core/log.ts'
 import type { AttemptResult } from '../../src/core/settlement.ts'
+import { writeSpill } from '../../src/store/spill.ts'
 import { accepted } from '../support/store.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -45,4 +45,17 @@ test('what this worker left on disk stays there until the last of it is settled'
   answers.settled(2)
   expect(files()).toEqual([])
   expect(answers.isSafe()).toBe(true)
+})
+
+test('answers of before a restore are told of once, at a level that is heard, and settle nothing', () => {
+  const { place, files } = stage()
+  writeSpill({ ...place, incarnation: 'former', boot: 'dead' }, [result(7), result(8), result(7)])
+  const said: object[] = []
+  const log = { ...SILENT, warn: (fields: object) => said.push(fields) }
+  const answers = createAnswers({ place, isKnown: () => true, log, counters: createCounters() })
+  answers.takeOver()
+  answers.takeOver()
+  expect(answers.waiting).toEqual([])
+  expect(said).toMatchObject([{ answers: 3, requests: [7, 8], file: expect.stringContaining('spill-dead') }])
+  expect(files()).toEqual(['a.db.spill-dead.ndjson'])
 })

@@ -3,11 +3,11 @@ import { type AddressInfo, createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { writeSpill } from '../../src/consumer/spill.ts'
 import { steadyTime, systemClock } from '../../src/core/clock.ts'
 import { OnceishError } from '../../src/core/errors.ts'
 import { defineTarget, type Onceish, openOnceish } from '../../src/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { writeSpill } from '../../src/store/spill.ts'
 import type { Store } from '../../src/store/store.ts'
 import { ALIKE } from '../support/alike.ts'
 import { type Api, configFor, type RawConfig, startApi } from '../support/api.ts'
@@ -183,7 +183,7 @@ test('what a dead worker has spilled is read back as late answers', async () => 
   await worker.done
   expect(await once.get(1)).toMatchObject({ state: 'submitted', taskId: 'SM-spilled' })
   const left = spillsIn(dirname(path))
-  expect(left).toEqual([expect.stringContaining('.spill-other.taken-')])
+  expect(left).toEqual([expect.stringContaining('.spill-other.ndjson')])
   expect(await callsOf(n)).toEqual([])
 })
 

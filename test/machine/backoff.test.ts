@@ -48,5 +48,5 @@ test('a store in trouble is tried after 0.1 s, then after twice as long each tim
   expect(said.of('error')).toHaveLength(1)
   isFull = false
   clock.advance(5000)
-  await waitFor(() => said.of('info').includes('the store is well again'), { what: 'the end of the trouble' })
+  await waitFor(() => said.of('warn').includes('the store is well again'), { what: 'the end of the trouble' })
 })

@@ -65,7 +65,7 @@ test('at the claim: nothing is called, the claim is tried again with backoff and
   await worker.done
   expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
   expect(said.of('error')).toHaveLength(1)
-  expect(said.of('info')).toEqual(['the store is well again'])
+  expect(said.of('warn')).toEqual(['the store is well again'])
 })
 
 test('at the settle, with no room for the spill file either: answers are kept in memory, each fault is told once', async (context) => {

@@ -69,7 +69,8 @@ function factsOf(given: Given): DoctorFacts {
     freeBytes: 0,
     log: { bytes: 0, boundBytes: 64 * MIB, isHeld: false },
     integrity: { kind: 'ok' },
-    work: { status, doubt: [], ...given.work },
+    spills: [],
+    work: { status, doubt: [], lastChangeAt: {}, ...given.work },
     ...given.database,
   }
   const file = { path: '/data/jobs.db', mode: given.mode ?? 0o100600, bytes: MIB, isWritable: given.isWritable ?? true }
@@ -137,6 +138,8 @@ const owing = {
   ...NOTHING_ELSE,
 }
 
+const dueSince = (since: number) => ({ ...owing, oldestReady: [{ priority: 0, since }] })
+
 test('doubt of code that is not loaded is told before somebody holds it; its rows are routed', async () => {
   const target = defineTarget({ name: 'render', version: '2', payload: ANYTHING, invoke: () => ({ taskId: 't' }) })
   const config = parseConfig({ store: '/data/jobs.db', targets: [target] }, { path: null, baseDir: '/' })
@@ -156,8 +159,8 @@ test('where all is well every check says so, and none has advice', () => {
   const checks = checksOf(factsOf({}))
   expect(checks.filter(({ ok, advice }) => ok !== 'ok' || advice !== null)).toEqual([])
   expect(checks.map(({ name }) => name)).toEqual([
-    'versions', 'environment', 'file_system', 'disk_space', 'permissions', 'database', 'origin', 'journal', 'clock', 'log', 'size',
-    'integrity', 'unroutable', 'paused', 'held', 'leases', 'code_versions', 'closing_windows', 'windows',
+    'versions', 'environment', 'file_system', 'disk_space', 'permissions', 'database', 'origin', 'spilled_answers', 'journal', 'clock', 'log', 'size',
+    'integrity', 'unroutable', 'paused', 'held', 'leases', 'unworked', 'code_versions', 'closing_windows', 'windows',
   ]) // biome-ignore format: one name after another reads best
 })
 
@@ -193,6 +196,22 @@ const BAD: readonly [what: string, name: string, ok: Check['ok'], given: Given, 
     { database: { origin: { kind: 'moved', from: '/old/jobs.db' } } },
     /\/old\/jobs\.db/,
     /recover --moved/,
+  ],
+  [
+    'answers that nobody has taken over',
+    'spilled_answers',
+    'warn',
+    { database: { spills: [{ path: '/data/a.ndjson', answers: 3, formerRequests: [] }] } },
+    /3 answers.*\/data\/a\.ndjson/,
+    /onceish work takes them over/,
+  ],
+  [
+    'answers of before a restore',
+    'spilled_answers',
+    'warn',
+    { database: { spills: [{ path: '/data/a.ndjson', answers: 0, formerRequests: [7, 9] }] } },
+    /\/data\/a\.ndjson \(requests 7, 9\)/,
+    /read .* before you resolve/,
   ],
   ['another journal', 'journal', 'warn', { database: { journalMode: 'delete' } }, /delete/, /WAL/],
   ['commits that do not wait', 'journal', 'fail', { database: { isSynced: false } }, /less than FULL/, /SQLite/],
@@ -256,6 +275,14 @@ const BAD: readonly [what: string, name: string, ok: Check['ok'], given: Given, 
     { work: { doubt: [doubtful({ nextCheckAt: NOW - 120_000 })] } },
     /1 request/,
     /onceish recover/,
+  ],
+  [
+    'work that nobody does',
+    'unworked',
+    'warn',
+    { status: { targets: { keyed: dueSince(NOW - 1_200_000) } }, work: { lastChangeAt: { keyed: NOW - 1_200_000 } } },
+    /keyed \(for 20m\): no worker/,
+    /onceish work/,
   ],
   [
     'a window that closes',
@@ -343,6 +370,12 @@ const FINE: readonly [what: string, name: string, given: Given][] = [
     'doubt of a paused target',
     'leases',
     { work: { doubt: [doubtful({ nextCheckAt: 5 })] }, status: { targets: { keyed: paused } } },
+  ],
+  ['what has been due for a moment', 'unworked', { status: { targets: { keyed: dueSince(NOW - 60_000) } } }],
+  [
+    'a target with slow calls',
+    'unworked',
+    { status: { targets: { keyed: { ...dueSince(5), states: { ready: 2, invoking: 1 } } } } },
   ],
   ['a window that has closed', 'closing_windows', { work: { doubt: [doubtful({ startedAt: 5 })] } }],
   ['a window without a key', 'closing_windows', { work: { doubt: [doubtful({ idempotencyKey: null })] } }],

@@ -52,7 +52,7 @@ for (const cut of CUTS) {
     await running.done
     expect(await fatesOf(api, once, batch)).toEqual(ALL_DONE)
     expect(worker.said.of('error')).toEqual([expect.stringMatching(/takes no writes.*whether it did is not known/)])
-    expect(worker.said.of('info').filter((line) => line.includes('well'))).toEqual(['the store is well again'])
+    expect(worker.said.of('warn').filter((line) => line.includes('well'))).toEqual(['the store is well again'])
   })
 
   test(`the COMMIT of a settlement is ${cut}, and the server is gone while it is asked: the answer is kept and settled once`, async () => {

@@ -450,6 +450,10 @@ describe('undo', () => {
     await copy.turn({ results: calls.map((call) => answer(call, accepted(`t-${call.requestId}`), copy.clock.now)) })
     expect(await undoCopy({ from, to, force: true })).toMatchObject({ mayHaveCalled: true })
     await expect(copy.turn({ slots: 2 })).rejects.toMatchObject(refusal('STORE_COPYING'))
+    await expect(opened(to)).rejects.toMatchObject({
+      code: 'STORE_COPYING',
+      message: expect.stringMatching(/given up at 20[\dT:.-]+Z: the store is .*jobs\.db again.*another schema/),
+    })
     const world = await openWorld({ path: from, now: Date.now() })
     onTestFinished(() => world.store.close())
     await expect(world.turn({ slots: 5 })).rejects.toMatchObject(refusal('STORE_RESTORED'))

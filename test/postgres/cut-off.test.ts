@@ -87,7 +87,7 @@ test('a link that passes nothing on and tells nobody, in mid-claim: what was loc
     timeoutMs: 40_000,
   })
   proxy.speak()
-  await waitFor(() => worker.said.of('info').includes('the store is well again'), {
+  await waitFor(() => worker.said.of('warn').includes('the store is well again'), {
     what: 'its return',
     timeoutMs: 40_000,
   })

@@ -77,11 +77,12 @@ test('a role that may only make a schema of its own is enough', async () => {
       'server ok',
       'database ok',
       'origin ok',
+      'spilled_answers ok',
       'clock ok',
       'unroutable ok',
       'paused ok',
     ],
-    ...['held ok', 'leases ok', 'code_versions ok', 'closing_windows ok', 'windows ok'],
+    ...['held ok', 'leases ok', 'unworked ok', 'code_versions ok', 'closing_windows ok', 'windows ok'],
   ])
 })
 

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, test } from 'vitest'
 import { NO_POLICY } from '../../src/core/policy.ts'
-import { type EnqueueLinesOptions, enqueueLines } from '../../src/producer/enqueue-lines.ts'
+import { enqueueLines, type LinesOptions } from '../../src/producer/enqueue-lines.ts'
 import { toNewRequest } from '../../src/producer/new-request.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -15,15 +15,11 @@ const rules = {
   policyOf: (name: string) => (['video', 'parcel'].includes(name) ? NO_POLICY : undefined),
 }
 
-async function feed(text: string | Buffer[], options: Partial<EnqueueLinesOptions> = {}) {
+async function feed(text: string | Buffer[], options: Partial<LinesOptions> = {}) {
   const store = await openStore(join(tempDir(), 'jobs.db'), { create: true, now: 1 })
   const chunks = typeof text === 'string' ? [Buffer.from(text)] : text
-  const report = await enqueueLines(store, Readable.from(chunks) as AsyncIterable<Buffer>, {
-    rules,
-    defaultTarget: 'video',
-    onError: 'stop',
-    ...options,
-  })
+  const lines = { defaultTarget: 'video', onError: 'stop', ...options } as const
+  const report = await enqueueLines(store, Readable.from(chunks) as AsyncIterable<Buffer>, lines, rules)
   const rows = await store.list({ limit: 5000 })
   await store.close()
   return { report, rows }
@@ -127,7 +123,7 @@ test('a line longer than the limit costs no memory', async () => {
   }
   const before = process.memoryUsage().rss
   const store = await openStore(join(tempDir(), 'jobs.db'), { create: true, now: 1 })
-  const report = await enqueueLines(store, endless(), { rules, defaultTarget: 'video', onError: 'skip' })
+  const report = await enqueueLines(store, endless(), { defaultTarget: 'video', onError: 'skip' }, rules)
   await store.close()
   expect(report).toMatchObject({ enqueued: 1, skipped: 1 })
   expect(process.memoryUsage().rss - before).toBeLessThan(128 << 20)

@@ -15,6 +15,7 @@ export const NOT_RUN: Readonly<Record<string, string>> = {
   "import pg from 'pg'": 'test/postgres/enqueue-in.test.ts does it, on a server',
   'npx onceish copy --from ./onceish.db --to postgres://onceish@db.example.com/shop':
     'test/postgres/copy.test.ts does it, on a server',
+  '-- Owns the tables: migrate, copy, and everything else.': 'test/postgres/roles.test.ts does it, on a server',
   'scheduled -> ready -> invoking -> submitted': 'a drawing',
 }
 

@@ -9,7 +9,9 @@ import { listenForSignals } from '../signals.ts'
 export function addBackup(program: Command): void {
   program
     .command('backup')
-    .description('a verified copy of the store in a new file, while workers go on')
+    .description(
+      'a verified copy of a SQLite store in a new file, while workers go on; of one on PostgreSQL its server makes the backups (pg_basebackup)',
+    )
     .argument('<file>', 'where to; nothing is overwritten', nonEmpty)
     .addHelpText('after', example('onceish backup /backups/onceish-monday.db'))
     .action((file: string, _options: object, command: Command) =>

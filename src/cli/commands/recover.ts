@@ -25,7 +25,7 @@ export function addRecover(program: Command): void {
     )
     .option(
       '--force',
-      'with --restored: also where nothing shows it (a whole disk was put back), or targets are missing',
+      'with --restored: also where nothing shows it (a whole disk was put back, a pg_dump was loaded into the same server), or targets are missing',
     )
     .option('--moved', 'the store was moved here, and its old place is gone for good')
     .addHelpText('after', example('onceish recover --dry-run', 'onceish recover', 'onceish recover --restored'))

@@ -38,7 +38,7 @@ export function addResolve(program: Command): void {
     )
     .argument('[id...]', 'request ids', requestIds)
     .option('--task-id <task>', 'it happened, and this is its id at the API (one request)', taskId)
-    .option('--not-executed', 'it did not happen: call again, under the same key')
+    .option('--not-executed', 'it did not happen: call again, under the same key where there is one')
     .option('--retry-accepting-duplicates', 'call again as something new, even if it may have happened')
     .option('--abandon', 'give it up; that it is in doubt stays on record')
     .option('--expires-at <time>', 'with --retry-accepting-duplicates: a new deadline, or "never"', deadline)

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { DRAIN_HORIZON_MS } from '../../core/limits.ts'
+import { isShared } from '../../store/open-store.ts'
 import { durationMs, example, names, wholeNumber } from '../arguments.ts'
 import { readSettings, requireServed, withStore } from '../context.ts'
 import { plural } from '../print.ts'
@@ -34,7 +35,8 @@ export function addWork(program: Command): void {
         ...(targets && { targets }),
         ...(drain && { drain: { horizonMs: drainHorizon ?? DRAIN_HORIZON_MS } }),
       }
-      await withStore(settings, { create: true }, (context) =>
+      // A worker of a fleet that found no store would wait for ever beside the one that it was meant for.
+      await withStore(settings, { create: !isShared(settings.config.store) }, (context) =>
         runWorker(context, {
           served,
           isPart: targets !== undefined,

@@ -1,6 +1,6 @@
 // Checks of the database file: whether it is there and whole, synced, of a bearable size, and in step with the clock.
 import { formatDuration } from '../../config/duration.ts'
-import { type Check, type DatabaseView, type DoctorFacts, fail, formatBytes, ok, warn } from './check.ts'
+import { type Check, counted, type DatabaseView, type DoctorFacts, fail, formatBytes, ok, warn } from './check.ts'
 
 export function checkDatabase({ inspection: { database, path }, next }: DoctorFacts): Check {
   const name = 'database'
@@ -38,6 +38,31 @@ export function checkJournal({ database }: DatabaseView): Check {
   if (database.journalMode === 'wal') return ok('journal', found)
   return warn('journal', found, 'the next open sets WAL; where it does not stay, move the store to a local disk')
 }
+
+/** Who has a worker running finds none of its own: it takes them over within seconds. */
+export function checkSpills({ database, next }: DatabaseView): Check {
+  const name = 'spilled_answers'
+  const { spills } = database
+  const former = spills.filter(({ formerRequests }) => formerRequests.length > 0)
+  if (former.length > 0) {
+    const requests = [...new Set(former.flatMap(({ formerRequests }) => formerRequests))]
+    const shown = `${requests.slice(0, SHOWN_REQUESTS).join(', ')}${requests.length > SHOWN_REQUESTS ? ', ...' : ''}`
+    return warn(
+      name,
+      `of the time before the store was put back, used for nothing: ${former.map(({ path }) => path).join(', ')} (requests ${shown})`,
+      'read what the API said there (the task ids) before you resolve these requests, then remove the file',
+    )
+  }
+  if (spills.length === 0) return ok(name, 'none')
+  const answers = spills.reduce((sum, spill) => sum + spill.answers, 0)
+  return warn(
+    name,
+    `${counted(answers, 'answer')} that the store has not taken: ${spills.map(({ path }) => path).join(', ')}`,
+    `${next('work')} takes them over; a file that stays then has lines that cannot be read`,
+  )
+}
+
+const SHOWN_REQUESTS = 20
 
 const CLOCK_TOLERANCE_MS = 1000
 const FUTURE_TOLERANCE_MS = 60_000

@@ -3,6 +3,7 @@ import type { Config } from '../../config/config.ts'
 import { readEnvironment } from '../../config/environment.ts'
 import { readVersion } from '../../config/version.ts'
 import { systemClock } from '../../core/clock.ts'
+import { CHECKED_LATER, checkedOptions, type Fields, FLAG, FUNCTION } from '../../core/given.ts'
 import { inspectStore } from '../../store/open-store.ts'
 import type { Check, DatabaseView, DoctorFacts, WorkView } from './check.ts'
 import {
@@ -13,6 +14,7 @@ import {
   checkLog,
   checkOrigin,
   checkSize,
+  checkSpills,
 } from './database.ts'
 import { checkDiskSpace, checkEnvironment, checkFileSystem, checkPermissions, checkVersions } from './machine.ts'
 import { checkServer, checkServerClock, checkTables } from './server.ts'
@@ -23,6 +25,7 @@ import {
   checkLeases,
   checkPauses,
   checkRoutes,
+  checkUnworked,
   checkWindows,
 } from './work.ts'
 
@@ -34,15 +37,16 @@ const MACHINE_CHECKS = [
   checkPermissions,
   checkDatabase,
 ]
-const DATABASE_CHECKS = [checkOrigin, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
+const DATABASE_CHECKS = [checkOrigin, checkSpills, checkJournal, checkClock, checkLog, checkSize, checkIntegrity]
 /** What a file's checks ask of the machine, a server's ask of the server. */
 const SERVER_CHECKS = [checkVersions, checkEnvironment, checkServer, checkTables]
-const SERVED_CHECKS = [checkOrigin, checkServerClock]
+const SERVED_CHECKS = [checkOrigin, checkSpills, checkServerClock]
 const WORK_CHECKS = [
   checkRoutes,
   checkPauses,
   checkHeld,
   checkLeases,
+  checkUnworked,
   checkCodeVersions,
   checkClosingWindows,
   checkWindows,
@@ -57,16 +61,18 @@ export interface DiagnoseOptions {
   readonly next?: (words: string) => string
 }
 
+const FIELDS: Fields<DiagnoseOptions> = { config: CHECKED_LATER, isFull: FLAG, next: FUNCTION }
+
 /** What is wrong with a store is told, not thrown. */
 export async function diagnose(options: DiagnoseOptions): Promise<readonly Check[]> {
-  const { config, isFull = false } = options
+  const { config, isFull = false } = checkedOptions('options of diagnose', options, FIELDS)
   const now = systemClock.wallNow()
   return checksOf({
     config,
     env: readEnvironment(),
     now,
     versions: { onceish: readVersion(), node: process.version },
-    inspection: await inspectStore(config.store, { now, isFull }),
+    inspection: await inspectStore(config.store, { now, isFull, stateFolder: config.worker.stateFolder }),
     next: options.next ?? ((words) => `onceish ${words}`),
   })
 }

@@ -63,6 +63,29 @@ export function checkLeases({ work, config, now, next }: WorkView): Check {
   return warn('leases', found, `${next('work')}, or ${next('recover')}`)
 }
 
+/** Longer than any idle worker, restart or told wait of seconds takes. */
+const UNWORKED_MS = 600_000
+
+/** What nobody calls leaves no trace but the wait of what is due. */
+export function checkUnworked({ work, config, now, next }: WorkView): Check {
+  const name = 'unworked'
+  const waiting = targetNames(config).flatMap((target) => {
+    const status = work.status.targets[target]
+    if (status === undefined || status.paused || status.breaker !== null || status.waits.length > 0) return []
+    const since = Math.min(...status.oldestReady.map((wait) => wait.since))
+    const isWorked = (status.states.invoking ?? 0) > 0 || now - (work.lastChangeAt[target] ?? 0) < UNWORKED_MS
+    return isWorked || now - since < UNWORKED_MS
+      ? []
+      : [`${target} (for ${formatDuration(roundedMinutes(now - since))})`]
+  })
+  if (waiting.length === 0) return ok(name, 'nothing that is due waits for a worker')
+  return warn(name, `due and called by nobody: ${waiting.join(', ')}: no worker of these seems to run`, next('work'))
+}
+
+function roundedMinutes(ms: number): number {
+  return Math.floor(ms / 60_000) * 60_000
+}
+
 const SOON_MS = 3_600_000
 
 export function checkClosingWindows(view: WorkView): Check {

@@ -13,7 +13,7 @@ import type {
 import { isSetAside, SET_ASIDE } from '../set-aside.ts'
 import { type Database, openDatabase, type Transaction } from './connection.ts'
 import { lockId } from './locks.ts'
-import { migrate, versionOf } from './migrate.ts'
+import { GIVEN_UP, migrate, versionOf } from './migrate.ts'
 import { POSTGRES_SCHEMA_VERSION } from './schema.ts'
 import { withoutCredentials } from './server-errors.ts'
 import { TABLES, type Table } from './tables.ts'
@@ -276,6 +276,7 @@ async function giveUp(
     await tx.query(`LOCK TABLE ${s}.store, ${s}.task_state IN ACCESS EXCLUSIVE MODE`)
     await refuseLeased(tx, s, shown)
     await tx.query(`UPDATE ${s}.store SET schema_version = $1`, [SET_ASIDE_VERSION])
+    await tx.query(`INSERT INTO ${s}.events (at, kind, actor) VALUES (${s}.now_ms(), '${GIVEN_UP}', 'copy')`)
   }
   await tx.query(`UPDATE ${s}.copies SET state = 'given_up'`)
   return { mayHaveCalled }

@@ -1,6 +1,7 @@
 // Looks at a store on PostgreSQL from outside: nothing is made or changed, and what cannot be read is said instead of thrown.
 import { hasCode, isOnceishError } from '../../core/errors.ts'
 import type { DatabaseFacts, DatabaseInspection, InspectOptions, ServerFacts, StoreInspection } from '../inspection.ts'
+import { spillFacts } from '../spill.ts'
 import type { Store } from '../store.ts'
 import { type Database, openDatabase } from './connection.ts'
 import { openPostgresStore } from './postgres-store.ts'
@@ -10,12 +11,12 @@ import { readUrl } from './url.ts'
 
 const DOUBT_ROWS = 1000
 
-export async function inspectPostgres(location: string, { now }: InspectOptions): Promise<StoreInspection> {
+export async function inspectPostgres(location: string, options: InspectOptions): Promise<StoreInspection> {
   const { url, schema } = readUrl(location)
   const db = openDatabase(url)
   try {
     const server = await db.read((tx) => tx.query<ServerRow>(SERVER_SQL)).then(([row]) => (row ? factsOf(row) : null))
-    const database = await inspectDatabase(db, location, schema, now)
+    const database = await inspectDatabase(db, location, schema, options)
     return { ...OUTSIDE, path: db.location, engine: `PostgreSQL ${server?.version ?? ''}`, server, database }
   } catch (error) {
     return {
@@ -58,10 +59,15 @@ function factsOf(row: ServerRow): ServerFacts {
   }
 }
 
-async function inspectDatabase(db: Database, url: string, schema: string, now: number): Promise<DatabaseInspection> {
+async function inspectDatabase(
+  db: Database,
+  url: string,
+  schema: string,
+  { now, stateFolder }: InspectOptions,
+): Promise<DatabaseInspection> {
   let store: Store | null = null
   try {
-    store = await openPostgresStore({ url, create: false, now })
+    store = await openPostgresStore({ url, create: false, now, stateFolder })
     return { kind: 'read', ...(await databaseFacts(db, store, schema)) }
   } catch (error) {
     return hasCode(error, 'STORE_NOT_FOUND') ? { kind: 'empty' } : unreadable(error)
@@ -71,12 +77,17 @@ async function inspectDatabase(db: Database, url: string, schema: string, now: n
 }
 
 async function databaseFacts(db: Database, store: Store, schema: string): Promise<DatabaseFacts> {
-  const { schemaVersion, highWaterAt, clockAheadMs } = await store.facts()
+  const { schemaVersion, highWaterAt, clockAheadMs, incarnation, folderPath } = await store.facts()
   const [size] = await db.read((tx) =>
     tx.query<{ bytes: number }>(
       `SELECT COALESCE(SUM(pg_total_relation_size(c.oid)), 0)::bigint AS bytes FROM pg_class c
        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`,
       [schema],
+    ),
+  )
+  const changes = await db.read((tx) =>
+    tx.query<{ target: string; at: number }>(
+      `SELECT target, MAX(updated_at) AS at FROM "${schema}".task_state GROUP BY target`,
     ),
   )
   return {
@@ -92,7 +103,12 @@ async function databaseFacts(db: Database, store: Store, schema: string): Promis
     freeBytes: 0,
     log: { bytes: 0, boundBytes: 0, isHeld: false },
     integrity: { kind: 'skipped', boundBytes: 0 },
-    work: { status: await store.status(), doubt: await store.inDoubt(0, DOUBT_ROWS) },
+    spills: folderPath === null ? [] : spillFacts({ storePath: folderPath, incarnation }),
+    work: {
+      status: await store.status(),
+      doubt: await store.inDoubt(0, DOUBT_ROWS),
+      lastChangeAt: Object.fromEntries(changes.map(({ target, at }) => [target, at])),
+    },
   }
 }
 

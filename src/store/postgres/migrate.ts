@@ -1,6 +1,6 @@
 // Brings a schema to this version's in one transaction under an advisory lock; any number of processes may try at once.
 import { randomBytes, randomUUID } from 'node:crypto'
-import { OnceishError } from '../../core/errors.ts'
+import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import { isSetAside } from '../set-aside.ts'
 import type { Database, Transaction } from './connection.ts'
 import { functionsSql } from './functions.ts'
@@ -23,12 +23,13 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
     await refuseEncoding(tx, db.location)
     return versionOf(tx.query, s)
   })
+  if (isSetAside(found)) await refuseGivenUp(db, s)
   refuseNewer(found, db.location)
   if (found === POSTGRES_SCHEMA_VERSION) return
   if (!create && found === 0) {
     throw new OnceishError(
       'STORE_NOT_FOUND',
-      `${db.location} holds no onceish tables in schema ${s}: run "onceish migrate" or "onceish enqueue" to make them`,
+      `${db.location} holds no onceish tables in schema ${s}: run "onceish migrate" or "onceish enqueue" to make them, or "onceish copy" to bring a file's there; another schema is named by ?schema=NAME`,
     )
   }
   if (!create) {
@@ -38,12 +39,16 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
       { details: { version: found, known: POSTGRES_SCHEMA_VERSION } },
     )
   }
-  await db.transact(async (tx) => {
+  let isMissing = false
+  const made = db.transact(async (tx) => {
     await tx.query('SELECT pg_advisory_xact_lock($1::bigint)', [lockId(s, 'migrate')])
     const before = await versionOf(tx.query, s)
     refuseNewer(before, db.location)
     if (before === 0) {
-      await tx.query(`CREATE SCHEMA IF NOT EXISTS ${s}`)
+      // Also where it is there, the statement asks for the right to make schemas.
+      const [schema] = await tx.query<{ missing: boolean }>('SELECT to_regnamespace($1) IS NULL AS missing', [s])
+      isMissing = schema?.missing === true
+      if (isMissing) await tx.query(`CREATE SCHEMA ${s}`)
       for (const text of schemaSql(s)) await tx.query(text)
     }
     if (before < POSTGRES_SCHEMA_VERSION) for (const text of functionsSql(s)) await tx.query(text)
@@ -57,6 +62,31 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
       await tx.query(`UPDATE ${s}.store SET schema_version = $1 WHERE id = 1`, [POSTGRES_SCHEMA_VERSION])
     }
   }, options)
+  await made.catch((error: unknown) => {
+    throw isOnceishError(error) && error.details['postgres'] === NO_RIGHT
+      ? notPermitted(error, { location: db.location, schema: s, isMissing, isOlder: found > 0 })
+      : error
+  })
+}
+
+const NO_RIGHT = '42501'
+
+/** @param made.isOlder its tables are there, of an older release. */
+function notPermitted(
+  error: OnceishError,
+  made: { location: string; schema: string; isMissing: boolean; isOlder: boolean },
+): OnceishError {
+  const { location, schema, isMissing, isOlder } = made
+  const said = (error.cause as Error).message
+  const way = isMissing
+    ? `an administrator says CREATE SCHEMA ${schema} AUTHORIZATION our role (or GRANT CREATE ON DATABASE to it)`
+    : isOlder
+      ? `run "onceish migrate" as the role that owns the tables in schema ${schema}`
+      : `let its owner run "onceish migrate", or say GRANT USAGE, CREATE ON SCHEMA ${schema} to our role`
+  return new OnceishError('STORE_UNWRITABLE', `${location} does not let us make the store (${said}): ${way}`, {
+    cause: error.cause,
+    details: error.details,
+  })
 }
 
 /** An answer of an API may hold any character, and what it said must be kept. */
@@ -79,12 +109,31 @@ export async function versionOf(
   return row?.schema_version ?? 0
 }
 
+/** Nobody goes on with a complete copy that was taken back. */
+async function refuseGivenUp(db: Database, s: string): Promise<void> {
+  const [copy] = await db.read((tx) =>
+    tx.query<{ source: string; at: number | null }>(
+      `SELECT source, (SELECT MAX(at) FROM ${s}.events WHERE kind = '${GIVEN_UP}') AS at FROM ${s}.copies
+       WHERE state = 'given_up' AND completed_at IS NOT NULL`,
+    ),
+  )
+  if (copy === undefined) return
+  const when = copy.at === null ? '' : ` at ${new Date(copy.at).toISOString()}`
+  throw new OnceishError(
+    'STORE_COPYING',
+    `${db.location} holds a copy that was given up${when}: the store is ${copy.source} again, and a new copy of it takes another schema (?schema=NAME)`,
+  )
+}
+
+/** The event of a complete copy that was taken back. */
+export const GIVEN_UP = 'copy_given_up'
+
 export function refuseNewer(version: number, location: string): void {
   if (version <= POSTGRES_SCHEMA_VERSION) return
   if (isSetAside(version)) {
     throw new OnceishError(
       'STORE_COPYING',
-      `${location} holds a copy that is not complete, or that was given up: finish it with the same "onceish copy" as before, until then nothing works on it`,
+      `${location} holds a copy that is not complete, or that was given up: nothing works on it until the same "onceish copy" as before has finished it`,
     )
   }
   throw new OnceishError(

@@ -45,11 +45,13 @@ export interface PostgresStoreOptions {
   readonly isTimeGiven?: boolean | undefined
   /** Where workers keep what the store does not take; absent: nowhere. */
   readonly stateFolder?: string | undefined
+  /** Whose sessions the server shows; absent: nobody's in particular. */
+  readonly name?: string | undefined
 }
 
 /** @throws OnceishError STORE_* */
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
-  const { url, schema } = readUrl(options.url)
+  const { url, schema } = readUrl(options.url, options.name)
   const { probe, isTimeGiven = false } = options
   const s = `"${schema}"`
   const db = openDatabase(url)

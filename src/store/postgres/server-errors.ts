@@ -70,7 +70,7 @@ const SAYINGS: Readonly<Record<string, Saying>> = {
   '53300': [
     'STORE_BUSY',
     (location, said) =>
-      `${location} takes no more connections (${said}): raise max_connections, or put a pooler before it`,
+      `${location} takes no more connections (${said}): raise max_connections, or the CONNECTION LIMIT of the role or the database where that is what it says, or put a pooler before it`,
   ],
   '53': BUSY,
   '55P03': BUSY,

@@ -206,10 +206,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     // The server keeps its own log.
     boundLog: async () => ({ bytes: 0, isHeld: false }),
     backup: async () => {
-      throw new OnceishError(
-        'STORE_UNSUPPORTED',
-        `a store on PostgreSQL is backed up by the server's own means: pg_basebackup with archived WAL, or pg_dump --schema ${s.slice(1, -1)}; put back, it says so and wants "onceish recover --restored"`,
-      )
+      throw new OnceishError('STORE_UNSUPPORTED', 'a store on PostgreSQL has no file: its server makes the backups')
     },
     filesOf: () => [],
   }

@@ -11,10 +11,12 @@ import type {
   FileFacts,
   FolderFacts,
   InspectOptions,
+  SpillFacts,
   StoreInspection,
   WorkFacts,
 } from '../inspection.ts'
 import type { StoreOrigin } from '../origin.ts'
+import { spillFacts } from '../spill.ts'
 import { ownFiles } from './backup.ts'
 import { createCallGate } from './call-gate.ts'
 import { type Connection, toStoreError } from './connection.ts'
@@ -120,6 +122,7 @@ function databaseFacts(db: Connection, path: string, schemaVersion: number, opti
     freeBytes: number('freelist_count') * pageBytes,
     log: { bytes: logBytes(path), boundBytes: LOG_BOUND_BYTES, isHeld: journalMode === 'wal' && isLogHeld(db) },
     integrity: integrityOf(db, bytes, options.isFull),
+    spills: otherwiseNull(() => spillsOf(db, path)) ?? [],
     work: schemaVersion === SCHEMA_VERSION ? otherwiseNull(() => workFacts(db)) : null,
   }
 }
@@ -136,6 +139,10 @@ function otherwiseNull<T>(read: () => T): T | null {
 
 function inspectOrigin(db: Connection, path: string): StoreOrigin {
   return createCallGate(prepareStatements(db), path).origin()
+}
+
+function spillsOf(db: Connection, path: string): SpillFacts[] {
+  return spillFacts({ storePath: path, incarnation: readFacts(prepareStatements(db)).incarnation })
 }
 
 function isLogHeld(db: Connection): boolean {
@@ -168,6 +175,7 @@ function workFacts(db: Connection): WorkFacts {
     const doubt = rows.map((row) => {
       return { row: toTaskState(row), description: descriptionOf(sql, row.target, row.target_version) }
     })
-    return { status: storeStatus(sql), doubt }
+    const changes = db.prepare('SELECT target, MAX(updated_at) FROM task_state GROUP BY target').raw().all()
+    return { status: storeStatus(sql), doubt, lastChangeAt: Object.fromEntries(changes as [string, number][]) }
   })()
 }

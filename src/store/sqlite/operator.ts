@@ -1,5 +1,6 @@
 // A person's word: one row at a time, by compare-and-set on what the person saw, idempotent, and noted. Runs inside a
 // transaction.
+import { invariant } from '../../core/errors.ts'
 import type { Evidence } from '../../core/outcome.ts'
 import { NO_POLICY, type PolicyOf, type TargetPolicy } from '../../core/policy.ts'
 import { isKnownToHaveHappened } from '../../core/resolutions.ts'
@@ -53,10 +54,18 @@ export function sayToEach(
   const { dryRun, policyOf } = options
   return seen.map(({ requestId, version }) => {
     const said = { ...word, ifVersion: version, dryRun }
-    if (saying.word === 'retry') return retry(sql, requestId, said, { ...saying, policyOf })
-    if (saying.word === 'reprioritize') return reprioritize(sql, requestId, saying.priority, said)
-    if (saying.word === 'cancel') return cancel(sql, requestId, said)
-    return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
+    switch (saying.word) {
+      case 'retry':
+        return retry(sql, requestId, said, { ...saying, policyOf })
+      case 'reprioritize':
+        return reprioritize(sql, requestId, saying.priority, said)
+      case 'cancel':
+        return cancel(sql, requestId, said)
+      case 'resolve':
+        return resolve(sql, requestId, saying.resolution, said, { force: saying.force, policyOf })
+      default:
+        return noSuchWord(saying)
+    }
   })
 }
 
@@ -157,19 +166,30 @@ function resolveDoubt(
 ): Answer {
   const policy = options.policyOf(row.target) ?? NO_POLICY
   const event = { kind: 'resolved', reason: resolution.kind, detail: { note: word.note, resolution } }
-  if (resolution.kind === 'task_id') {
-    const task = { attempt: row.attempt, taskId: resolution.taskId, evidence: row.evidence ?? BY_WORD }
-    // Of a task that was known, canceling has been tried: the word ends it here.
-    const asked = row.taskId === null ? row : { ...row, cancelRequested: false }
-    const settled = settleOn(asked, task, { now: word.now, policy, random: Math.random }, 'resolved')
-    return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
+  switch (resolution.kind) {
+    case 'task_id': {
+      const task = { attempt: row.attempt, taskId: resolution.taskId, evidence: row.evidence ?? BY_WORD }
+      // Of a task that was known, canceling has been tried: the word ends it here.
+      const asked = row.taskId === null ? row : { ...row, cancelRequested: false }
+      const settled = settleOn(asked, task, { now: word.now, policy, random: Math.random }, 'resolved')
+      return { ...settled, patch: { ...settled.patch, cancelRequested: asked.cancelRequested }, event }
+    }
+    case 'abandon': {
+      // A task that is known is no longer its own: whoever deals with it at the API finds it among the orphans.
+      const patch = { ...RELEASED, taskId: null, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
+      return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
+    }
+    case 'not_executed':
+    case 'retry_accepting_duplicates':
+      return resolveToQueue(row, resolution, word, { policy, force: options.force, event })
+    default:
+      return noSuchWord(resolution)
   }
-  if (resolution.kind === 'abandon') {
-    // A task that is known is no longer its own: whoever deals with it at the API finds it among the orphans.
-    const patch = { ...RELEASED, taskId: null, nextCheckAt: null, abandoned: true, reason: 'abandoned' }
-    return transition('dead', { patch, unfreeze: true, orphan: knownTask(row), event })
-  }
-  return resolveToQueue(row, resolution, word, { policy, force: options.force, event })
+}
+
+/** What nobody knows must never lead to a call. */
+function noSuchWord(word: never): never {
+  invariant(false, `${JSON.stringify(word)} is no word of a person`)
 }
 
 /** A task that is known stays on record where the row goes on without it. */
@@ -182,7 +202,7 @@ function knownTask(row: TaskState): Orphan | null {
 
 function resolveToQueue(
   row: TaskState,
-  resolution: Resolution,
+  resolution: Extract<Resolution, { kind: 'not_executed' | 'retry_accepting_duplicates' }>,
   word: OperatorWord,
   options: { policy: TargetPolicy; force: boolean; event: Transition['event'] },
 ): Answer {

@@ -1,5 +1,6 @@
 // Answers that the store cannot take (a full disk) are written to a synced file beside it, one checked line each, so that
-// not even the death of this process forgets what an API said. Any worker takes them over as late answers.
+// not even the death of this process forgets what an API said. Any worker takes them over as late answers, but for those of the store's
+// life before it was put back from a copy: the request may have been called again since, so a person judges by them.
 import { createHash, randomUUID } from 'node:crypto'
 import {
   appendFileSync,
@@ -18,6 +19,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { OUTCOME_KINDS } from '../core/outcome.ts'
 import type { AttemptResult } from '../core/settlement.ts'
+import type { SpillFacts } from './inspection.ts'
 
 export interface SpillPlace {
   /** Path of the store's file, or a name in the state folder; spill files stand beside it. */
@@ -52,22 +54,34 @@ export function clearSpill(place: SpillPlace): void {
 export interface SpilledFile {
   readonly path: string
   readonly results: readonly AttemptResult[]
-  /** Lines of another store's life, cut or changed: the file stays for a person. */
+  /** Of another life of the store, before it was put back from a copy, or of another store. The file stays for a person. */
+  readonly former: readonly AttemptResult[]
+  /** Lines that are cut or changed: the file stays too. */
   readonly unreadable: number
 }
 
 /**
  * Takes over what other workers have spilled: each file is renamed before it is read, so that two readers do not share one
- * and its writer, if it lives, begins a new one.
+ * and its writer, if it lives, begins a new one. Those with answers of a former life alone keep their names, by which people are told of
+ * them. @param known paths that were told of
  */
-export function takeSpills(place: SpillPlace): SpilledFile[] {
-  const folder = dirname(place.storePath)
-  const prefix = `${basename(place.storePath)}.spill-`
+export function takeSpills(place: SpillPlace, known: ReadonlySet<string> = new Set()): SpilledFile[] {
+  return spillsBeside(place.storePath)
+    .filter((path) => !basename(path).includes(place.boot) && !known.has(path))
+    .flatMap((path) => takeSpill(path, place))
+}
+
+/** For those who only look. */
+export function readSpills({ storePath, incarnation }: Omit<SpillPlace, 'boot'>): SpilledFile[] {
+  return spillsBeside(storePath).map((path) => readSpill(path, incarnation))
+}
+
+function spillsBeside(storePath: string): string[] {
+  const folder = dirname(storePath)
+  const prefix = `${basename(storePath)}.spill-`
   return entriesOf(folder)
-    .filter((entry) => entry.isFile())
-    .map((entry) => entry.name)
-    .filter((name) => name.startsWith(prefix) && name.endsWith('.ndjson') && !name.includes(place.boot))
-    .flatMap((name) => takeSpill(join(folder, name), place))
+    .filter((entry) => entry.isFile() && entry.name.startsWith(prefix) && entry.name.endsWith('.ndjson'))
+    .map((entry) => join(folder, entry.name))
 }
 
 /** A folder that nobody has needed yet is not there. */
@@ -82,7 +96,7 @@ function entriesOf(folder: string): Dirent[] {
 
 /** Call after the commit that settled the file's answers. */
 export function removeSpill(file: SpilledFile): void {
-  if (file.unreadable === 0) rmSync(file.path, { force: true })
+  if (file.unreadable + file.former.length === 0) rmSync(file.path, { force: true })
 }
 
 function ownPath({ storePath, boot }: SpillPlace): string {
@@ -90,6 +104,8 @@ function ownPath({ storePath, boot }: SpillPlace): string {
 }
 
 function takeSpill(found: string, place: SpillPlace): SpilledFile[] {
+  const glance = readSpill(found, place.incarnation)
+  if (glance.results.length === 0 && glance.former.length > 0) return [glance]
   // A name of its own each time: one file must never be renamed onto another.
   const path = found.replace(/(\.taken-[\w-]+)?\.ndjson$/, `.taken-${place.boot}-${randomUUID()}.ndjson`)
   try {
@@ -103,9 +119,12 @@ function takeSpill(found: string, place: SpillPlace): SpilledFile[] {
 
 function readSpill(path: string, incarnation: string): SpilledFile {
   const lines = readFileSync(path, 'utf8').split('\n')
-  const results = lines.filter((line) => line !== '').map((line) => fromLine(line, incarnation))
-  const readable = results.filter((result) => result !== null)
-  return { path, results: readable, unreadable: results.length - readable.length }
+  const read = lines.filter((line) => line !== '').map(fromLine)
+  const readable = read.filter((spilled) => spilled !== null)
+  const [own, former] = [true, false].map((isOwn) =>
+    readable.filter((spilled) => (spilled.incarnation === incarnation) === isOwn).map(({ result }) => result),
+  )
+  return { path, results: own ?? [], former: former ?? [], unreadable: read.length - readable.length }
 }
 
 function toLine(result: AttemptResult, incarnation: string): string {
@@ -113,9 +132,9 @@ function toLine(result: AttemptResult, incarnation: string): string {
   return JSON.stringify([incarnation, result.attempt, result.nonce, Buffer.byteLength(text), checksum(text), text])
 }
 
-function fromLine(line: string, incarnation: string): AttemptResult | null {
+function fromLine(line: string): { readonly incarnation: string; readonly result: AttemptResult } | null {
   try {
-    const [store, attempt, nonce, bytes, sum, text] = JSON.parse(line) as [
+    const [incarnation, attempt, nonce, bytes, sum, text] = JSON.parse(line) as [
       string,
       number,
       string,
@@ -123,10 +142,10 @@ function fromLine(line: string, incarnation: string): AttemptResult | null {
       string,
       string,
     ]
-    if (store !== incarnation || Buffer.byteLength(text) !== bytes || checksum(text) !== sum) return null
+    if (Buffer.byteLength(text) !== bytes || checksum(text) !== sum) return null
     const result = JSON.parse(text) as AttemptResult
     const isWhole = result.attempt === attempt && result.nonce === nonce && OUTCOME_KINDS.includes(result.outcome?.kind)
-    return isWhole ? result : null
+    return isWhole ? { incarnation, result } : null
   } catch {
     return null // cut in the middle of a line by the same trouble that made it
   }
@@ -134,4 +153,12 @@ function fromLine(line: string, incarnation: string): AttemptResult | null {
 
 function checksum(text: string): string {
   return createHash('sha256').update(text).digest('hex')
+}
+
+/** What an inspection says of them. */
+export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
+  return readSpills(place).map(({ path, results, former }) => {
+    const formerRequests = [...new Set(former.map(({ requestId }) => requestId))]
+    return { path, answers: results.length, formerRequests }
+  })
 }
