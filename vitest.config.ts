@@ -8,7 +8,7 @@ const CONFORMANCE = [
 
 /** Minutes of servers and processes that are killed: of `ONCEISH_TEST_FULL=1`, which every change passes before it lands. */
 const LONG = [
-  ...['commit-in-doubt', 'copy', 'cut-off', 'failed-over', 'refusals', 'retried'].map(
+  ...['commit-in-doubt', 'copy', 'cut-off', 'failed-over', 'refusals', 'retried', 'server-killed', 'skew'].map(
     (name) => `test/postgres/${name}.test.ts`,
   ),
   'test/crash/matrix.test.ts',

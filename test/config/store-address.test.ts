@@ -20,7 +20,6 @@ test.each([
   ['{% $env.NOT_THERE_AT_ALL %}', 'ENV_MISSING', /NOT_THERE_AT_ALL \(needed by store\)/],
   ["{% 'postgres://' & $env.HOST %}", 'CONFIG_INVALID', /alone/],
   ['mysql://me:secret@db/shop', 'CONFIG_INVALID', /no engine for mysql:\/\/: a file path, or a postgres/],
-  ['POSTGRES://db/shop', 'CONFIG_INVALID', /no engine for POSTGRES/],
 ])('%s is no file name', (store, code, said) => {
   expect(() => storeOf(store)).toThrow(expect.objectContaining({ code, message: expect.stringMatching(said) }))
   expect(() => storeOf(store)).not.toThrow(/secret/)

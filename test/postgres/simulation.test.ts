@@ -12,7 +12,7 @@ import { openStage } from '../simulation/stage.ts'
 import { countProof } from '../support/proof.ts'
 
 const isFull = process.env['ONCEISH_TEST_FULL'] === '1'
-const SCHEDULES = isFull ? 400 : 60
+const SCHEDULES = isFull ? 400 : 40
 /** Rules of every engine, with seeds that show them on this one. */
 const OF_BOTH: Readonly<Record<string, number>> = {
   'fencing-on-settle': 7,

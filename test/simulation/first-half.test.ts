@@ -1,4 +1,4 @@
 // The protocol by seeds: whatever is killed, lost, late or turned back, what was promised holds. `npm run simulate` runs more.
-import { proveSchedules } from './prove.ts'
+import { HALF, proveSchedules } from './prove.ts'
 
-proveSchedules(1, 1000)
+proveSchedules(1, HALF)

@@ -8,6 +8,8 @@ import { stageFolder } from './run.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const A_PART = 100
+/** Of what is proved on files. */
+export const HALF = process.env['ONCEISH_TEST_FULL'] === '1' ? 1000 : 300
 const PATIENCE_MS = 120_000
 
 /** @param first seed; @param aPart so many a test. */

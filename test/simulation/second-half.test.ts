@@ -1,4 +1,4 @@
 // The other half of the schedules.
-import { proveSchedules } from './prove.ts'
+import { HALF, proveSchedules } from './prove.ts'
 
-proveSchedules(1001, 1000)
+proveSchedules(HALF + 1, HALF)
