@@ -1,4 +1,4 @@
-// (j) What PostgreSQL keeps of rows that are gone: requests come and are worked off at a steady rate beside a standing queue, settled ones
+// (k) What PostgreSQL keeps of rows that are gone: requests come and are worked off at a steady rate beside a standing queue, settled ones
 // are purged, and in the end the tables, and what a turn costs, are as after the first tenth, or are not.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// (i) A worker on PostgreSQL against two job queues that keep their jobs there, doing the same HTTP work at the same concurrency, on
+// (j) A worker on PostgreSQL against two job queues that keep their jobs there, doing the same HTTP work at the same concurrency, on
 // one server with fsync on; what a turn costs beside a million rows; and several worker processes on one store.
 import { randomBytes } from 'node:crypto'
 import { makeWorkerUtils, run as runGraphile } from 'graphile-worker'
