@@ -233,7 +233,6 @@ async function serverOf(tx: Transaction, s: string): Promise<string> {
 
 /** Numbers go on above those that were given out. */
 async function complete(tx: Transaction, s: string, { lastIds }: SourceFacts): Promise<void> {
-  await tx.query('SET LOCAL synchronous_commit = on')
   const places = `(SELECT COALESCE(MAX(place), 0) FROM ${s}.group_rotation)`
   const goOn = (sequence: string, last: string) => `setval(${sequence}, GREATEST(1, ${last}), ${last} > 0)`
   const numbered = (table: string, column: string) => `pg_get_serial_sequence('${s}.${table}', '${column}')`

@@ -10,7 +10,7 @@ import type { RequestFilter } from '../views.ts'
 import type { Database, Transaction } from './connection.ts'
 import type { Slice } from './slice.ts'
 import { loadRows } from './slice-rows.ts'
-import { createStatus } from './status.ts'
+import { createStatus, STUCK } from './status.ts'
 import { waitingBeyond } from './watch.ts'
 
 type Views = Pick<
@@ -25,9 +25,6 @@ export interface ViewsOptions {
   readonly slice: Slice
   checkOpen(): void
 }
-
-/** Heads that do not move by being called. */
-const STUCK = `('unknown', 'held', 'dead')`
 
 export function createViews({ db, schema: s, slice, checkOpen }: ViewsOptions): Views {
   const read = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
