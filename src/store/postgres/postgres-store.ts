@@ -27,7 +27,7 @@ import { originOf } from './own.ts'
 import { createSaves } from './save.ts'
 import { createServerClock } from './server-clock.ts'
 import { createSlice } from './slice.ts'
-import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
+import { loadRows, only, type Rows, rowsAboutSql, type StoreRow } from './slice-rows.ts'
 import { createTurns } from './turn.ts'
 import { createUpkeep } from './upkeep.ts'
 import { readUrl } from './url.ts'
@@ -121,7 +121,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   /** Requests with everything that a word about them may touch. */
   const about = (ids: readonly number[]) => ({
-    text: `SELECT * FROM ${s}.rows_of_targets(true) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], true, true)`,
+    text: rowsAboutSql(s, '$1::bigint[]', { isLocked: true, neighbours: true }),
     values: [ids],
   })
 

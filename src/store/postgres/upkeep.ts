@@ -11,7 +11,7 @@ import type { PurgeScope } from '../upkeep.ts'
 import type { Database, Transaction } from './connection.ts'
 import { eventLockOf, type Saves } from './save.ts'
 import type { Slice } from './slice.ts'
-import { loadRows, type Rows, type StoreRow } from './slice-rows.ts'
+import { loadRows, type Rows, rowsAboutSql, type StoreRow } from './slice-rows.ts'
 import { channelOf, type Watch } from './watch.ts'
 
 type Upkeep = Pick<
@@ -148,8 +148,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       }),
     doubtForgotten: async (afterId, order) => {
       const ids = `SELECT request_id FROM ${s}.requests WHERE request_id > $1 ORDER BY request_id LIMIT ${DOUBTED_A_SLICE}`
-      const text = (isLocked: boolean) => `SELECT * FROM ${s}.rows_of_targets(${isLocked})
-        UNION ALL SELECT * FROM ${s}.rows_about(ARRAY(${ids}), ${isLocked}, false)`
+      const text = (isLocked: boolean) => rowsAboutSql(s, `ARRAY(${ids})`, { isLocked, neighbours: false })
       if (!order.dryRun)
         return change({ commit: 'restore', text: text(true), values: [afterId], makesWork: false }, (sql) =>
           doubtSlice(sql, afterId, order),
@@ -168,11 +167,9 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       return db
         .transact(
           async (tx) => {
-            const rows = await loadRows(
-              tx,
-              `SELECT * FROM ${s}.rows_of_targets(true) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], true, true)`,
-              [ids],
-            )
+            const about = rowsAboutSql(s, '$1::bigint[]', { isLocked: true, neighbours: true })
+            const rows = await loadRows(tx, about, [ids])
+            checkVersion(rows)
             const { made, changes } = slice.run(rows, (sql) => purgeSlice(sql, found, afterId, scope, word))
             await options.save(tx, changes)
             const gone = changes['task_state']?.deleted.map((row) => row['request_id']) ?? []

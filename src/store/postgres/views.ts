@@ -9,7 +9,7 @@ import type { Store } from '../store.ts'
 import type { RequestFilter } from '../views.ts'
 import type { Database, Transaction } from './connection.ts'
 import type { Slice } from './slice.ts'
-import { loadRows } from './slice-rows.ts'
+import { loadRows, rowsAboutSql } from './slice-rows.ts'
 import { createStatus, STUCK } from './status.ts'
 import { waitingBeyond } from './watch.ts'
 
@@ -32,11 +32,7 @@ export function createViews({ db, schema: s, slice, checkOpen }: ViewsOptions): 
     return db.read(work)
   }
   const rowsAbout = (tx: Transaction, ids: readonly number[]) =>
-    loadRows(
-      tx,
-      `SELECT * FROM ${s}.rows_of_targets(false) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], false, true)`,
-      [ids],
-    )
+    loadRows(tx, rowsAboutSql(s, '$1::bigint[]', { isLocked: false, neighbours: true }), [ids])
   const viewsOf = async (tx: Transaction, ids: readonly number[]) => {
     if (ids.length === 0) return []
     const rows = await rowsAbout(tx, ids)
