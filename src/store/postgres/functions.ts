@@ -1,5 +1,6 @@
 // The functions of the schema. One runs in one round trip, and each of its statements sees what was committed before it: so it can wait
 // for a lock first and read after. They are made anew with every schema version.
+import { CLAIM_FUNCTIONS } from './claim-functions.ts'
 import { BRANCH_SQL } from './commit-fate.ts'
 import { BY_KEY, IN_ORDER } from './plan.ts'
 import { LEAVE_ROTATION, saveFunction } from './save-function.ts'
@@ -18,6 +19,7 @@ export function functionsSql(s: string): readonly string[] {
     NEXT_IN_LINE,
     ROWS_ABOUT,
     ROWS_OF_TARGETS,
+    ...CLAIM_FUNCTIONS,
     ...TURN_FUNCTIONS,
     TAKE_IDS,
     ENQUEUE_ROWS,
