@@ -60,6 +60,10 @@ export interface SpilledFile {
   readonly unreadable: number
 }
 
+export function formerRequests({ former }: SpilledFile): number[] {
+  return [...new Set(former.map(({ requestId }) => requestId))]
+}
+
 /**
  * Takes over what other workers have spilled: each file is renamed before it is read, so that two readers do not share one
  * and its writer, if it lives, begins a new one. Those with answers of a former life alone keep their names, by which people are told of
@@ -157,8 +161,9 @@ function checksum(text: string): string {
 
 /** What an inspection says of them. */
 export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
-  return readSpills(place).map(({ path, results, former }) => {
-    const formerRequests = [...new Set(former.map(({ requestId }) => requestId))]
-    return { path, answers: results.length, formerRequests }
-  })
+  return readSpills(place).map((file) => ({
+    path: file.path,
+    answers: file.results.length,
+    formerRequests: formerRequests(file),
+  }))
 }
