@@ -80,6 +80,15 @@ export function readSpills({ storePath, incarnation }: Omit<SpillPlace, 'boot'>)
   return spillsBeside(storePath).map((path) => readSpill(path, incarnation))
 }
 
+/** What an inspection says of what lies there. */
+export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
+  return readSpills(place).map((file) => ({
+    path: file.path,
+    answers: file.results.length,
+    formerRequests: formerRequests(file),
+  }))
+}
+
 function spillsBeside(storePath: string): string[] {
   const folder = dirname(storePath)
   const prefix = `${basename(storePath)}.spill-`
@@ -157,13 +166,4 @@ function fromLine(line: string): { readonly incarnation: string; readonly result
 
 function checksum(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** What an inspection says of them. */
-export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
-  return readSpills(place).map((file) => ({
-    path: file.path,
-    answers: file.results.length,
-    formerRequests: formerRequests(file),
-  }))
 }

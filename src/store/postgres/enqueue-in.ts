@@ -4,7 +4,7 @@ import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import type { CallerClient, EnqueueResult } from '../store.ts'
 import type { Database, Transaction } from './connection.ts'
 import { CHANGED_STATE } from './save-function.ts'
-import { codeOf, toStoreError } from './server-errors.ts'
+import { codeOf, isInTheWay, toStoreError } from './server-errors.ts'
 
 export interface EnqueueInOptions {
   readonly db: Database
@@ -166,7 +166,7 @@ function speakFor(client: CallerClient): Transaction {
 
 function told(error: unknown, location: string): unknown {
   const code = codeOf(error)
-  if (code === '40001' || code === '40P01' || AGAIN.has(code)) {
+  if (isInTheWay(error)) {
     return new OnceishError(
       'STORE_BUSY',
       `enqueueIn: another transaction was in the way of this one (${wordsOf(error)}); nothing was enqueued: roll back, and do the whole transaction again`,
