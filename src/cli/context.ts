@@ -7,9 +7,9 @@ import { assertEnvSet, readEnvironment } from '../config/environment.ts'
 import { loadConfig } from '../config/load-config.ts'
 import { OnceishError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
+import { isShared } from '../core/store-address.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { openOnceish } from '../onceish.ts'
-import { isShared } from '../store/open-store.ts'
 import { createLog } from './log.ts'
 
 export interface GlobalOptions {

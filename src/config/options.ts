@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { z } from 'zod'
 import { OnceishError } from '../core/errors.ts'
 import type { PayloadSchema } from '../core/payload-schema.ts'
+import { isShared } from '../core/store-address.ts'
 import { didYouMean } from '../core/suggest.ts'
 import { bucketSchema } from './care-schema.ts'
 import type { CodeTargetDefinition } from './code-target-schema.ts'
@@ -16,7 +17,6 @@ import { duration, section, whole } from './schema-parts.ts'
 import type { CareDefinition, TargetDefinition } from './target-definition.ts'
 
 const MIB = 1_048_576
-const POSTGRES_URL = /^postgres(?:ql)?:\/\//i
 
 const workerSchema = section({
   name: z
@@ -119,7 +119,7 @@ function payloadEntry({ name, payload }: ReadTarget): [string, PayloadSchema][] 
 /** An absolute path, or a URL as it is. @throws OnceishError CONFIG_INVALID, ENV_MISSING */
 export function storeOf(written: string, baseDir: string): string {
   const store = fromEnvironment(written)
-  if (POSTGRES_URL.test(store)) return store
+  if (isShared(store)) return store
   const [, scheme] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(store) ?? []
   // What follows it is not said: it may hold a password.
   if (scheme !== undefined)

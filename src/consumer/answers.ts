@@ -2,7 +2,15 @@
 // disk where that is possible; what others left there is taken over.
 import type { Log } from '../core/log.ts'
 import type { AttemptResult } from '../core/settlement.ts'
-import { clearSpill, removeSpill, type SpilledFile, type SpillPlace, takeSpills, writeSpill } from '../store/spill.ts'
+import {
+  clearSpill,
+  formerRequests,
+  removeSpill,
+  type SpilledFile,
+  type SpillPlace,
+  takeSpills,
+  writeSpill,
+} from '../store/spill.ts'
 import type { Counting } from './counters.ts'
 
 export interface Answers {
@@ -74,11 +82,11 @@ export function createAnswers({ place, isKnown, log, counters }: AnswersOptions)
   }
 
   /** The request may have been called again since, so that they settle nothing. */
-  function tellFormer({ path, results, former }: SpilledFile): void {
+  function tellFormer(file: SpilledFile): void {
+    const { path, results, former } = file
     if (former.length === 0) return
-    const requests = [...new Set(former.map(({ requestId }) => requestId))]
     log.warn(
-      { file: path, answers: former.length, requests: requests.slice(0, SHOWN_REQUESTS) },
+      { file: path, answers: former.length, requests: formerRequests(file).slice(0, SHOWN_REQUESTS) },
       'answers to calls of the time before the store was put back are used for nothing: read them before these requests are resolved, then remove the file',
     )
     if (results.length === 0) toldOf.add(path)

@@ -1,4 +1,4 @@
-// NDJSON in: streamed, checked line by line, written in transactions of at most 1,000 lines.
+// NDJSON in: streamed, checked line by line, written in transactions of a bounded size (batch.ts).
 import { isOnceishError, OnceishError } from '../core/errors.ts'
 import { checkedOptions, type Fields, FUNCTION, oneOf, TEXT } from '../core/given.ts'
 import { didYouMean } from '../core/suggest.ts'

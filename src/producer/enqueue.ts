@@ -1,4 +1,4 @@
-// One request, or many in one call: checked first, then written in transactions of at most 1,000.
+// One request, or many in one call: checked first, then written in transactions of a bounded size (batch.ts).
 import { OnceishError } from '../core/errors.ts'
 import type { RequestState } from '../core/task-state.ts'
 import {

@@ -1,5 +1,6 @@
 // Names the engines: the only place that knows more than the interface.
 import { OnceishError } from '../core/errors.ts'
+import { isShared } from '../core/store-address.ts'
 import type { CopyDestination, CopySource } from './copying.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
 import { openCopyDestination } from './postgres/copy-destination.ts'
@@ -9,13 +10,6 @@ import { openCopySource } from './sqlite/copy-source.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
 import type { Store, StoreProbe } from './store.ts'
-
-const POSTGRES_URL = /^postgres(?:ql)?:\/\//i
-
-/** One that many machines share: a slip of the pen in its address is another store. */
-export function isShared(location: string): boolean {
-  return POSTGRES_URL.test(location)
-}
 
 export interface OpenStoreOptions {
   /** False: a store that is not there is STORE_NOT_FOUND. */

@@ -60,6 +60,10 @@ export interface SpilledFile {
   readonly unreadable: number
 }
 
+export function formerRequests({ former }: SpilledFile): number[] {
+  return [...new Set(former.map(({ requestId }) => requestId))]
+}
+
 /**
  * Takes over what other workers have spilled: each file is renamed before it is read, so that two readers do not share one
  * and its writer, if it lives, begins a new one. Those with answers of a former life alone keep their names, by which people are told of
@@ -74,6 +78,15 @@ export function takeSpills(place: SpillPlace, known: ReadonlySet<string> = new S
 /** For those who only look. */
 export function readSpills({ storePath, incarnation }: Omit<SpillPlace, 'boot'>): SpilledFile[] {
   return spillsBeside(storePath).map((path) => readSpill(path, incarnation))
+}
+
+/** What an inspection says of what lies there. */
+export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
+  return readSpills(place).map((file) => ({
+    path: file.path,
+    answers: file.results.length,
+    formerRequests: formerRequests(file),
+  }))
 }
 
 function spillsBeside(storePath: string): string[] {
@@ -153,12 +166,4 @@ function fromLine(line: string): { readonly incarnation: string; readonly result
 
 function checksum(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-/** What an inspection says of them. */
-export function spillFacts(place: Omit<SpillPlace, 'boot'>): SpillFacts[] {
-  return readSpills(place).map(({ path, results, former }) => {
-    const formerRequests = [...new Set(former.map(({ requestId }) => requestId))]
-    return { path, answers: results.length, formerRequests }
-  })
 }

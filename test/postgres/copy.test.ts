@@ -5,13 +5,13 @@ import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
-import pg from 'pg'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { type CopyProgressReport, copyStore, defineTarget, openOnceish, undoCopy } from '../../src/index.ts'
 import { inspectStore, openStore } from '../../src/store/open-store.ts'
 import { openCopySource } from '../../src/store/sqlite/copy-source.ts'
 import { askStore } from '../support/ask-store.ts'
+import { connect } from '../support/connect.ts'
 import { newLocation } from '../support/engine.ts'
 import { hashRequest } from '../support/hash-request.ts'
 import { countProof } from '../support/proof.ts'
@@ -537,9 +537,7 @@ describe('the command', () => {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     onTestFinished(() => void child.kill('SIGKILL'))
-    const client = new pg.Client(to.split('?')[0])
-    await client.connect()
-    onTestFinished(() => client.end())
+    const client = await connect(to)
     const schema = new URL(to).searchParams.get('schema')
     const begun = async () =>
       client.query(`SELECT 1 FROM ${schema}.copies WHERE progress <> '{}'`).then(

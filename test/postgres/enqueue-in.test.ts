@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { type CallerClient, defineTarget, type Onceish, openOnceish } from '../../src/index.ts'
 import { askStore } from '../support/ask-store.ts'
+import { connect } from '../support/connect.ts'
 import { newLocation } from '../support/engine.ts'
 import { startPostgres } from '../support/postgres-server.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -25,14 +26,6 @@ async function open(store: string) {
   const once = await openOnceish({ store, targets: [target] })
   onTestFinished(() => once.close())
   return once
-}
-
-async function connect(store: string, options: pg.ClientConfig = {}): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: store.split('?')[0], ...options })
-  client.on('error', () => {})
-  await client.connect()
-  onTestFinished(async () => await client.end().catch(() => {}))
-  return client
 }
 
 async function shop() {

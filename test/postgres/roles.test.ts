@@ -6,6 +6,7 @@ import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineTarget, diagnose, openOnceish } from '../../src/index.ts'
+import { connect } from '../support/connect.ts'
 import { DRAIN } from '../support/worker.ts'
 
 const server = process.env['ONCEISH_TEST_POSTGRES_URL'] ?? ''
@@ -42,9 +43,8 @@ async function place() {
       await ask(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`)
       const url = new URL(server)
       ;[url.username, url.password] = [role, 'secret']
-      const plain = url.toString()
       url.searchParams.set('schema', schema)
-      return { role, plain, url: url.toString() }
+      return { role, url: url.toString() }
     },
   }
 }
@@ -142,9 +142,7 @@ test('a role that may read sees everything, and changes nothing', async () => {
 test('the role of a caller that enqueues in its own transaction deletes nothing', async () => {
   const { producer, once: owner } = await made()
   const once = await open(producer.url)
-  const client = new pg.Client(producer.plain)
-  await client.connect()
-  onTestFinished(() => client.end())
+  const client = await connect(producer.url)
   await client.query('BEGIN')
   const request = { target: 'echo', payload: { n: 1 }, orderingKey: 'k', group: 'g', expiresAt: 9e14 } as const
   expect(await once.enqueueIn(client, request)).toMatchObject({ deduplicated: false })
@@ -173,9 +171,7 @@ test('the server shows whose sessions they are', async () => {
   await ask(`CREATE SCHEMA ${schema} AUTHORIZATION ${owner.role}`)
   const once = await openOnceish({ store: owner.url, targets: [echo], worker: { name: 'host-a' } })
   onTestFinished(() => once.close())
-  const client = new pg.Client(server)
-  await client.connect()
-  onTestFinished(() => client.end())
+  const client = await connect(server)
   const text = 'SELECT DISTINCT application_name AS name FROM pg_stat_activity WHERE usename = $1'
   expect((await client.query(text, [owner.role])).rows).toEqual([{ name: `onceish host-a ${process.pid}` }])
 })

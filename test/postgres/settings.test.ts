@@ -1,10 +1,10 @@
 // What sessions, databases and callers may be set to, without anybody having asked us.
 import { createServer } from 'node:net'
-import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { defineTarget, openOnceish } from '../../src/index.ts'
 import { askStore } from '../support/ask-store.ts'
+import { connect } from '../support/connect.ts'
 import { newLocation } from '../support/engine.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -23,13 +23,6 @@ async function open(store: string) {
   const once = await openOnceish({ store, targets: [target] })
   onTestFinished(() => once.close())
   return once
-}
-
-async function connect(store: string): Promise<pg.Client> {
-  const client = new pg.Client(store.split('?')[0])
-  await client.connect()
-  onTestFinished(() => client.end())
-  return client
 }
 
 const bill = (order: number, more = {}) => ({ target: 'bill' as const, payload: { order }, ...more })

@@ -1,6 +1,7 @@
 // Whoever waits for commits hears of each, in whatever order transactions begin and end.
-import pg from 'pg'
+import type pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
+import { connect } from '../support/connect.ts'
 import { startPostgres } from '../support/postgres-server.ts'
 import { openWorld, type World } from '../support/store.ts'
 
@@ -14,9 +15,7 @@ async function openAlone(): Promise<World> {
 }
 
 async function begin(location: string): Promise<pg.Client> {
-  const client = new pg.Client(location.split('?')[0])
-  await client.connect()
-  onTestFinished(() => client.end())
+  const client = await connect(location)
   await client.query('BEGIN')
   // From here on it has a number.
   await client.query('SELECT pg_current_xact_id()')

@@ -4,6 +4,7 @@
 // - Another process is heard of when it says so (NOTIFY), or within a second.
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { channelOf } from '../../src/store/postgres/watch.ts'
 import type { Store } from '../../src/store/store.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -44,7 +45,11 @@ export function serverGround(url: string): OpenGround {
     inner.onWork(() => {
       commits++
     })
-    const hearing = { commits: () => commits, watching, notify: () => client.query(`NOTIFY "onceish_${schema}"`) }
+    const hearing = {
+      commits: () => commits,
+      watching,
+      notify: () => client.query(`NOTIFY "${channelOf(`"${schema}"`)}"`),
+    }
     watching.watchChanges([])
     await firstHeard(hearing)
     return {

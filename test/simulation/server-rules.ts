@@ -3,6 +3,7 @@
 // The lock of limits no schedule has missed: whoever claims of a queue locks its next heads too.
 import type { Rule } from './rules.ts'
 
+const CLAIM_FUNCTIONS = 'store/postgres/claim-functions.js'
 const TURN_FUNCTIONS = 'store/postgres/turn-functions.js'
 const FUNCTIONS = 'store/postgres/functions.js'
 const SAVE = 'store/postgres/save-function.js'
@@ -19,11 +20,11 @@ export const SERVER_RULES: readonly Rule[] = [
     patches: [
       ...NO_VERSIONS,
       {
-        file: TURN_FUNCTIONS,
+        file: CLAIM_FUNCTIONS,
         find: 'q.request_id LIMIT wanted FOR UPDATE SKIP LOCKED) x',
         replace: 'q.request_id LIMIT wanted) x',
       },
-      { file: TURN_FUNCTIONS, find: 'FOR UPDATE OF p SKIP LOCKED) x', replace: ') x' },
+      { file: CLAIM_FUNCTIONS, find: 'FOR UPDATE OF p SKIP LOCKED) x', replace: ') x' },
     ],
     seed: 42,
   },

@@ -500,6 +500,18 @@ test('a turn on a database that a newer version has migrated stops', async () =>
   await world.store.close()
 })
 
+test('a purge of a database that a newer version has migrated removes nothing', async () => {
+  const world = await openWorld()
+  const call = await claimOne(world)
+  await world.turn({ results: [answer(call, accepted('t1'), world.clock.now)] })
+  await askStore(world.path, 'UPDATE store SET schema_version = 999')
+  const scope = { before: world.clock.now, states: ['submitted'] as const, targets: null, abandoned: false }
+  const purging = world.store.purgeAfter(0, scope, { now: world.clock.now, actor: 'ada', dryRun: false })
+  await expect(purging).rejects.toMatchObject({ code: 'STORE_SCHEMA_NEWER' })
+  expect(await askStore(world.path, 'SELECT request_id FROM task_state')).toHaveLength(1)
+  await world.store.close()
+})
+
 test('a rate limit is charged in the claim and holds for every worker of the store', async () => {
   const rate = { count: 10, perMs: 1000, burst: 2 }
   const policies = { keyed: { ...KEYED, limits: { concurrency: null, rate } } }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { DRAIN_HORIZON_MS } from '../../core/limits.ts'
-import { isShared } from '../../store/open-store.ts'
+import { isShared } from '../../core/store-address.ts'
 import { durationMs, example, names, wholeNumber } from '../arguments.ts'
 import { readSettings, requireServed, withStore } from '../context.ts'
 import { plural } from '../print.ts'

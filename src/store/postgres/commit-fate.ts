@@ -11,9 +11,12 @@ export type Fate = 'committed' | 'aborted' | 'unanswered' | 'perhaps' | 'unknowa
 /** Of the server's life: other after each start, and after each crash, which resets the statistics. */
 export const ERA_SQL = `pg_postmaster_start_time() || ' ' || COALESCE((SELECT stats_reset::text FROM pg_stat_bgwriter), '')`
 
+/** Of the server's history: a promoted standby, and a copy put back, begin another. */
+export const BRANCH_SQL = 'left(pg_walfile_name(pg_current_wal_lsn()), 8)'
+
 const ASK_EVERY_MS = 200
 const ANSWER_WITHIN_MS = 5000
-const ASK = `SELECT pg_xact_status($1::text::xid8) AS status, left(pg_walfile_name(pg_current_wal_lsn()), 8) AS branch, ${ERA_SQL} AS era`
+const ASK = `SELECT pg_xact_status($1::text::xid8) AS status, ${BRANCH_SQL} AS branch, ${ERA_SQL} AS era`
 /** The number is in the future: the crash took the transaction with it. */
 const NEVER_HEARD = '22023'
 

@@ -3,7 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { OnceishError } from '../../core/errors.ts'
-import { ERA_SQL, type Fate, fateOf, type LostTicket } from './commit-fate.ts'
+import { BRANCH_SQL, ERA_SQL, type Fate, fateOf, type LostTicket } from './commit-fate.ts'
 import { codeOf, isInTheWay, isLost, isNameLost, toStoreError, withoutCredentials } from './server-errors.ts'
 
 export interface Transaction {
@@ -11,12 +11,12 @@ export interface Transaction {
   query<R extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<R[]>
   /** By which another session can be asked what became of it; whoever has it from a statement of its own saves a round trip. */
   ticket: Ticket | null
-  /** Of the server that this connection is to: it may be another than the one before. */
-  readonly systemIdentifier: string
 }
 
 /** One that we begin and commit. */
 export interface OwnTransaction extends Transaction {
+  /** Of the server that this connection is to: it may be another than the one before. */
+  readonly systemIdentifier: string
   /** The last statement, once there is a ticket: COMMIT goes out right behind it, so that both take one round trip. */
   finishWith(text: string, values: readonly unknown[]): void
 }
@@ -29,7 +29,7 @@ export interface Ticket {
 }
 
 /** Columns that make a ticket. */
-export const TICKET_SQL = `pg_current_xact_id_if_assigned()::text AS xid, left(pg_walfile_name(pg_current_wal_lsn()), 8) AS branch`
+export const TICKET_SQL = `pg_current_xact_id_if_assigned()::text AS xid, ${BRANCH_SQL} AS branch`
 
 export interface Database {
   /** As people are shown it: without credentials. */

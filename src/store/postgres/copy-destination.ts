@@ -18,7 +18,7 @@ import { POSTGRES_SCHEMA_VERSION } from './schema.ts'
 import { withoutCredentials } from './server-errors.ts'
 import { TABLES, type Table } from './tables.ts'
 import { readUrl } from './url.ts'
-import { channelOf } from './watch.ts'
+import { notify } from './watch.ts'
 
 /** Rows of work, of which an unused store has none. */
 const USED_BY = ['requests', 'task_state', 'events', 'logical_hashes', 'orphans', 'kept_payloads'] as const
@@ -233,7 +233,6 @@ async function serverOf(tx: Transaction, s: string): Promise<string> {
 
 /** Numbers go on above those that were given out. */
 async function complete(tx: Transaction, s: string, { lastIds }: SourceFacts): Promise<void> {
-  await tx.query('SET LOCAL synchronous_commit = on')
   const places = `(SELECT COALESCE(MAX(place), 0) FROM ${s}.group_rotation)`
   const goOn = (sequence: string, last: string) => `setval(${sequence}, GREATEST(1, ${last}), ${last} > 0)`
   const numbered = (table: string, column: string) => `pg_get_serial_sequence('${s}.${table}', '${column}')`
@@ -248,7 +247,7 @@ async function complete(tx: Transaction, s: string, { lastIds }: SourceFacts): P
     [POSTGRES_SCHEMA_VERSION],
   )
   for (const { name } of TABLES) await tx.query(`ANALYZE ${s}.${name}`)
-  await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), 'copy'])
+  await notify(tx, s, 'copy')
 }
 
 function nothingOf(shown: string): string {

@@ -4,7 +4,7 @@ import { isOnceishError, OnceishError } from '../../core/errors.ts'
 import type { CallerClient, EnqueueResult } from '../store.ts'
 import type { Database, Transaction } from './connection.ts'
 import { CHANGED_STATE } from './save-function.ts'
-import { toStoreError } from './server-errors.ts'
+import { codeOf, isInTheWay, toStoreError } from './server-errors.ts'
 
 export interface EnqueueInOptions {
   readonly db: Database
@@ -159,8 +159,6 @@ function isSame(a: Place, b: Place): boolean {
 function speakFor(client: CallerClient): Transaction {
   return {
     ticket: null,
-    // Nothing is called in it: where it is, is asked for by itself.
-    systemIdentifier: '',
     query: async <R extends object>(text: string, values: readonly unknown[] = []) =>
       (await client.query(text, [...values])).rows as R[],
   }
@@ -168,7 +166,7 @@ function speakFor(client: CallerClient): Transaction {
 
 function told(error: unknown, location: string): unknown {
   const code = codeOf(error)
-  if (code === '40001' || code === '40P01' || AGAIN.has(code)) {
+  if (isInTheWay(error)) {
     return new OnceishError(
       'STORE_BUSY',
       `enqueueIn: another transaction was in the way of this one (${wordsOf(error)}); nothing was enqueued: roll back, and do the whole transaction again`,
@@ -182,11 +180,6 @@ function told(error: unknown, location: string): unknown {
     )
   }
   return toStoreError(error, location)
-}
-
-function codeOf(error: unknown): string {
-  const { code } = error as { code?: unknown }
-  return typeof code === 'string' ? code : ''
 }
 
 function wordsOf(error: unknown): string {

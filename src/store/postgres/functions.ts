@@ -1,5 +1,7 @@
 // The functions of the schema. One runs in one round trip, and each of its statements sees what was committed before it: so it can wait
 // for a lock first and read after. They are made anew with every schema version.
+import { CLAIM_FUNCTIONS } from './claim-functions.ts'
+import { BRANCH_SQL } from './commit-fate.ts'
 import { BY_KEY, IN_ORDER } from './plan.ts'
 import { LEAVE_ROTATION, saveFunction } from './save-function.ts'
 import { TURN_FUNCTIONS } from './turn-functions.ts'
@@ -17,6 +19,7 @@ export function functionsSql(s: string): readonly string[] {
     NEXT_IN_LINE,
     ROWS_ABOUT,
     ROWS_OF_TARGETS,
+    ...CLAIM_FUNCTIONS,
     ...TURN_FUNCTIONS,
     TAKE_IDS,
     ENQUEUE_ROWS,
@@ -54,12 +57,12 @@ CREATE OR REPLACE FUNCTION $s.ledger_hash(target text, logical_hash text) RETURN
       || convert_to(logical_hash, 'UTF8')) END
 $f$;`
 
-/** Which server this is, and on which branch of its history: a promoted standby, and a copy put back, begin another. */
+/** Which server this is, and on which branch of its history; a standby knows it from its last checkpoint. */
 const TIMELINE = `
 CREATE OR REPLACE FUNCTION $s.timeline() RETURNS TABLE (system_identifier text, timeline text) LANGUAGE sql VOLATILE AS $f$
   SELECT system_identifier::text, CASE WHEN pg_is_in_recovery()
       THEN (SELECT lpad(upper(to_hex(timeline_id)), 8, '0') FROM pg_control_checkpoint())
-      ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
+      ELSE ${BRANCH_SQL} END
     FROM pg_control_system()
 $f$;`
 
@@ -95,7 +98,7 @@ BEGIN
 END $f$;`
 
 /**
- * The same with whoever stands at the head of their ordering keys, and the first of the others behind it: whoever may have the turn once
+ * As `rows_of`, with whoever stands at the head of their ordering keys, and the first of the others behind it: whoever may have the turn once
  * all of `ids` have left. `lock`: nobody else changes them until the transaction ends; lines first, then requests in the order of ids,
  * so that two who want the same wait and do not deadlock.
  */

@@ -27,12 +27,12 @@ import { originOf } from './own.ts'
 import { createSaves } from './save.ts'
 import { createServerClock } from './server-clock.ts'
 import { createSlice } from './slice.ts'
-import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
+import { loadRows, only, type Rows, rowsAboutSql, type StoreRow } from './slice-rows.ts'
 import { createTurns } from './turn.ts'
-import { createUpkeep } from './upkeep.ts'
+import { type Change, createUpkeep, type Probed } from './upkeep.ts'
 import { readUrl } from './url.ts'
 import { createViews } from './views.ts'
-import { channelOf, createWatch } from './watch.ts'
+import { createWatch, notify } from './watch.ts'
 
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:port/database?schema=name */
@@ -55,13 +55,16 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   const { probe, isTimeGiven = false } = options
   const s = `"${schema}"`
   const db = openDatabase(url)
+  const probed = (commit: Commit): Probed => ({
+    beforeCommit: () => probe?.('before-commit', commit),
+    committed: () => probe?.('after-commit', commit),
+  })
   try {
     await migrate(db, {
       schema: s,
       create: options.create,
       now: options.now,
-      beforeCommit: () => probe?.('before-commit', 'migrate'),
-      committed: () => probe?.('after-commit', 'migrate'),
+      ...probed('migrate'),
     })
   } catch (error) {
     await db.close()
@@ -80,34 +83,23 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${db.location} is closed`)
   }
 
-  interface Change {
-    readonly commit: Commit
-    /** A statement whose rows are the slice. */
-    readonly text: string
-    readonly values: readonly unknown[]
-    readonly makesWork?: boolean
-  }
-
   /** Loads, runs the rules, saves. */
   async function change<T>(
     { commit, text, values, makesWork = true }: Change,
-    work: (sql: Statements, rows: Rows) => T,
+    work: (sql: Statements) => T,
   ): Promise<T> {
     checkOpen()
-    const made = await db.transact(
-      async (tx) => {
-        const askedAt = systemClock.monotonicNow()
-        const rows = await loadRows(tx, text, values)
-        // Also where there is no clock to hear: what stands behind "?." is then not asked at all.
-        const { now } = checkVersion(rows)
-        clock?.hear(now, askedAt)
-        const result = slice.run(rows, (sql) => work(sql, rows))
-        await save(tx, result.changes)
-        if (makesWork) await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), commit])
-        return result.made
-      },
-      { beforeCommit: () => probe?.('before-commit', commit), committed: () => probe?.('after-commit', commit) },
-    )
+    const made = await db.transact(async (tx) => {
+      const askedAt = systemClock.monotonicNow()
+      const rows = await loadRows(tx, text, values)
+      // Also where there is no clock to hear: what stands behind "?." is then not asked at all.
+      const { now } = checkVersion(rows)
+      clock?.hear(now, askedAt)
+      const result = slice.run(rows, work)
+      await save(tx, result.changes)
+      if (makesWork) await notify(tx, s, commit)
+      return result.made
+    }, probed(commit))
     watch.committed(makesWork)
     return made
   }
@@ -121,7 +113,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 
   /** Requests with everything that a word about them may touch. */
   const about = (ids: readonly number[]) => ({
-    text: `SELECT * FROM ${s}.rows_of_targets(true) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], true, true)`,
+    text: rowsAboutSql(s, '$1::bigint[]', { isLocked: true, neighbours: true }),
     values: [ids],
   })
 
@@ -210,7 +202,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
         const { made, changes } = slice.run(rows, (sql) => enqueueAll(sql, [request], now, false))
         await save(tx, changes)
         // It is told with the caller's commit.
-        await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), 'enqueue'])
+        await notify(tx, s, 'enqueue')
         return made[0] as EnqueueResult
       }
       return enqueueIn(client, { db, schema: s, enqueue }, checkPlace)
@@ -252,7 +244,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       onOrphan(orphanId, true, (sql) => adoptOrphan(sql, orphanId, word, policyOf)),
     dismissOrphan: (orphanId, word) => onOrphan(orphanId, false, (sql) => dismissOrphan(sql, orphanId, word)),
     ...createViews({ db, schema: s, slice, checkOpen }),
-    ...createUpkeep({ db, schema: s, slice, save, checkOpen, checkVersion, change, watch, probe }),
+    ...createUpkeep({ db, schema: s, slice, save, checkOpen, checkVersion, change, watch, probed }),
     close: async () => {
       isClosing = true
       await watch.close()

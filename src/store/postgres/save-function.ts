@@ -1,6 +1,6 @@
 // The function by which a slice is written back, made from the tables.
 import { BY_KEY, IN_ORDER } from './plan.ts'
-import { quoted, TABLES, type Table } from './tables.ts'
+import { EVENTS, quoted, TABLES, type Table } from './tables.ts'
 
 /** What another transaction has changed in between: the whole is done again. */
 export const CHANGED_STATE = 'ON001'
@@ -13,7 +13,7 @@ export const CHANGED_STATE = 'ON001'
  */
 export function saveFunction(): string {
   const plain = TABLES.filter(({ name }) => !['group_rotation', 'events'].includes(name))
-  const events = namesOf('events', ['event_id']).join(', ')
+  const events = namesOf(EVENTS)
   return `
 CREATE OR REPLACE FUNCTION $s.save(kinds text[], changes json[], counts integer[], event_lock bigint) RETURNS void LANGUAGE plpgsql
 ${BY_KEY} AS $f$
@@ -44,7 +44,7 @@ ${plain.map(saveTable).join('')}
     WHEN 'events.inserted' THEN
       PERFORM pg_advisory_xact_lock(event_lock);
       INSERT INTO $s.events (${events})
-        SELECT ${events} FROM ROWS FROM (json_to_recordset(c) AS (${typedNames('events', ['event_id'])}))
+        SELECT ${events} FROM ROWS FROM (json_to_recordset(c) AS (${typedNames(EVENTS)}))
           WITH ORDINALITY AS k (${events}, nth) ORDER BY nth;
     END CASE;
   END LOOP;
@@ -68,11 +68,10 @@ BEGIN
   END LOOP;
 END $f$;`
 
-function saveTable({ name, key, columns }: Table): string {
-  const numbered = name === 'orphans' ? ['orphan_id'] : []
-  const changed = Object.keys(columns).filter((column) => !key.includes(column) && !numbered.includes(column))
+function saveTable(table: Table): string {
+  const { name, key, columns, numbered } = table
+  const changed = Object.keys(columns).filter((column) => !key.includes(column) && column !== numbered)
   const match = `${key.map((column) => `t.${column} = k.${column}`).join(' AND ')} AND t.xmin::text = k."^"`
-  const inserted = namesOf(name, numbered).join(', ')
   const counted = `GET DIAGNOSTICS n = ROW_COUNT;
       IF n <> counts[i] THEN RAISE EXCEPTION 'a row of ${name} was changed in between' USING ERRCODE = '${CHANGED_STATE}'; END IF;`
   const update =
@@ -81,34 +80,33 @@ function saveTable({ name, key, columns }: Table): string {
       : `
     WHEN '${name}.updated' THEN
       UPDATE $s.${name} t SET ${changed.map((column) => `${quoted(column)} = k.${quoted(column)}`).join(', ')}
-        FROM json_to_recordset(c) AS k (${typedNames(name)}, "^" text) WHERE ${match};
+        FROM json_to_recordset(c) AS k (${typedNames(table)}, "^" text) WHERE ${match};
       ${counted}`
   return `
     WHEN '${name}.deleted' THEN
-      DELETE FROM $s.${name} t USING json_to_recordset(c) AS k (${keyTypes(name, key)}, "^" text) WHERE ${match};
+      DELETE FROM $s.${name} t USING json_to_recordset(c) AS k (${keyTypes(table)}, "^" text) WHERE ${match};
       ${counted}${update}
     WHEN '${name}.inserted' THEN
-      INSERT INTO $s.${name} (${inserted}) SELECT ${inserted} FROM json_to_recordset(c) AS k (${typedNames(name, numbered)});`
+      INSERT INTO $s.${name} (${namesOf(table)}) SELECT ${namesOf(table)} FROM json_to_recordset(c) AS k (${typedNames(table)});`
 }
 
-function columnsOf(name: string): Readonly<Record<string, string>> {
-  return TABLES.find((table) => table.name === name)?.columns ?? {}
+/** Of all columns but the one that is numbered. */
+function namesOf(table: Table): string {
+  return columnsOf(table)
+    .map(([column]) => quoted(column))
+    .join(', ')
 }
 
-function namesOf(name: string, without: readonly string[] = []): string[] {
-  return Object.keys(columnsOf(name))
-    .filter((column) => !without.includes(column))
-    .map(quoted)
-}
-
-function typedNames(name: string, without: readonly string[] = []): string {
-  return Object.entries(columnsOf(name))
-    .filter(([column]) => !without.includes(column))
+function typedNames(table: Table): string {
+  return columnsOf(table)
     .map(([column, type]) => `${quoted(column)} ${type}`)
     .join(', ')
 }
 
-function keyTypes(name: string, key: readonly string[]): string {
-  const columns = columnsOf(name)
+function columnsOf({ columns, numbered }: Table): [column: string, type: string][] {
+  return Object.entries(columns).filter(([column]) => column !== numbered)
+}
+
+function keyTypes({ key, columns }: Table): string {
   return key.map((column) => `${column} ${columns[column]}`).join(', ')
 }

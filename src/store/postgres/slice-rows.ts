@@ -51,6 +51,15 @@ function addHead({ rank, queue_mark: mark, ...request }: RowOf, add: (table: str
   add('ready', { '^': mark, target, group_key: group ?? '', rank, due_at, request_id } as Row)
 }
 
+/**
+ * Loads requests, what stands beside them, and what holds targets back.
+ * @param s the schema, quoted; @param ids in SQL; @param how.neighbours who shares their ordering keys too, as `rows_about` has it
+ */
+export function rowsAboutSql(s: string, ids: string, how: { isLocked: boolean; neighbours: boolean }): string {
+  return `SELECT * FROM ${s}.rows_of_targets(${how.isLocked})
+    UNION ALL SELECT * FROM ${s}.rows_about(${ids}, ${how.isLocked}, ${how.neighbours})`
+}
+
 export function only<R>(rows: Loaded, table: string): R | undefined {
   return rows.get(table)?.[0] as R | undefined
 }

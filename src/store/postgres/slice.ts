@@ -115,12 +115,12 @@ interface TableIn {
   forget(): void
 }
 
-function tableIn(db: Database.Database, { name, key, columns }: Table): TableIn {
+function tableIn(db: Database.Database, { name, key, columns, numbered }: Table): TableIn {
   const names = Object.keys(columns)
   const add = db.prepare(`INSERT INTO ${name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`)
   const all = db.prepare(`SELECT ${names.join(', ')} FROM ${name}`).raw()
-  const isNumbered = name === 'events' || name === 'orphans'
-  const idAt = names.indexOf(name === 'events' ? 'event_id' : 'orphan_id')
+  /** PostgreSQL numbers what is new. */
+  const numberAt = numbered === undefined ? -1 : names.indexOf(numbered)
   const hashAt = names.indexOf('logical_hash')
   /** What is said of a row that is gone. */
   const told = name === 'ready' || name === 'group_rotation' ? names : key
@@ -150,7 +150,7 @@ function tableIn(db: Database.Database, { name, key, columns }: Table): TableIn 
         const id = keyOf(cells)
         const former = before.get(id)
         gone.delete(id)
-        if (former === undefined) inserted.push(toRow(names, cells, isNumbered ? idAt : -1))
+        if (former === undefined) inserted.push(toRow(names, cells, numberAt))
         else if (!cells.every((cell, at) => isSame(cell, former.cells[at] ?? null)))
           updated.push({ ...toRow(names, cells, -1), [MARK]: former.mark })
       }

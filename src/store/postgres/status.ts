@@ -6,6 +6,9 @@ import { type PauseRow, type TimedPauseRow, toTimedPause } from '../sqlite/pause
 import { type RequestView, type StoreStatus, type StuckKey, type TargetStatus, UNSEEN_TARGET } from '../views.ts'
 import type { Transaction } from './connection.ts'
 
+/** States of heads that do not move by being called. */
+export const STUCK = `('unknown', 'held', 'dead')`
+
 type Read = <T>(work: (tx: Transaction) => Promise<T>) => Promise<T>
 type ViewsOf = (tx: Transaction, ids: readonly number[]) => Promise<readonly RequestView[]>
 type Counted = { -readonly [K in keyof TargetStatus]: TargetStatus[K] }
@@ -137,7 +140,7 @@ async function longestStuck(
   const stuck = `${s}.ordering_heads h JOIN ${s}.task_state t USING (request_id)
       JOIN LATERAL (SELECT COUNT(*) AS followers FROM ${s}.ordering_followers f
         WHERE f.target = h.target AND f.ordering_key = h.ordering_key) n ON n.followers > 0
-    WHERE t.state IN ('unknown', 'held', 'dead')`
+    WHERE t.state IN ${STUCK}`
   for (const { target, rows } of await tx.query<{ target: string; rows: number }>(
     `SELECT h.target, SUM(n.followers)::bigint AS rows FROM ${stuck} GROUP BY h.target`,
   ))

@@ -5,6 +5,8 @@ export interface Table {
   readonly key: readonly string[]
   /** Column and PostgreSQL type. */
   readonly columns: Readonly<Record<string, string>>
+  /** The column by which the engine numbers new rows, in the order in which they are inserted. */
+  readonly numbered?: string
 }
 
 const NAME = 'text COLLATE "C"'
@@ -103,6 +105,7 @@ const KEPT_PAYLOADS: Table = {
 const ORPHANS: Table = {
   name: 'orphans',
   key: ['request_id', 'task_id'],
+  numbered: 'orphan_id',
   columns: {
     orphan_id: 'bigint',
     request_id: 'bigint',
@@ -201,9 +204,10 @@ const GROUP_ROTATION: Table = {
   columns: { target: NAME, place: 'bigint', group_key: NAME },
 }
 
-const EVENTS: Table = {
+export const EVENTS: Table = {
   name: 'events',
   key: ['event_id'],
+  numbered: 'event_id',
   columns: {
     event_id: 'bigint',
     request_id: 'bigint',

@@ -7,79 +7,12 @@ import { CHANGED_STATE } from './save-function.ts'
 /** What is locked and not claimed is nobody else's meanwhile. */
 const SPARE_HEADS = 8
 
-/**
- * Heads of a lane, locked, at most so many: by group where its target has groups. What another turn has locked is its own, and of one
- * whose request somebody else is about there is no head. `is_full`: there may be more.
- */
-const HEADS_OF = `
-CREATE OR REPLACE FUNCTION $s.heads_of(lane text, wanted integer, OUT is_full boolean, OUT ids bigint[], OUT heads json, OUT are_plain boolean)
-LANGUAGE plpgsql ${IN_ORDER} AS $f$
-DECLARE
-  groups text[];
-  queued bigint[];
-  ranks bigint[];
-  marks text[];
-BEGIN
-  IF NOT EXISTS (SELECT 1 FROM $s.group_rotation g WHERE g.target = lane) THEN
-    SELECT array_agg(x.request_id), array_agg(x.rank), array_agg(x.mark) INTO queued, ranks, marks FROM (
-      SELECT q.request_id, q.rank, q.xmin::text AS mark FROM $s.ready q WHERE q.target = lane AND q.group_key = ''
-        ORDER BY q.rank, q.due_at, q.request_id LIMIT wanted FOR UPDATE SKIP LOCKED) x;
-  ELSE
-    -- Requests without a group stand together, once there are others beside them.
-    INSERT INTO $s.group_rotation (target, place, group_key) SELECT lane, nextval('$s.places'), ''
-      WHERE EXISTS (SELECT 1 FROM $s.ready WHERE target = lane AND group_key = '')
-        AND NOT EXISTS (SELECT 1 FROM $s.group_rotation WHERE target = lane AND group_key = '')
-      ON CONFLICT (target, group_key) DO NOTHING;
-    groups := ARRAY(SELECT g.group_key FROM $s.group_rotation g WHERE g.target = lane ORDER BY g.place LIMIT wanted FOR UPDATE SKIP LOCKED);
-    DELETE FROM $s.group_rotation g WHERE g.target = lane AND g.group_key = ANY(groups)
-      AND NOT EXISTS (SELECT 1 FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key OFFSET 0);
-    SELECT array_agg(x.request_id), array_agg(x.rank), array_agg(x.mark) INTO queued, ranks, marks
-      FROM unnest(groups) AS g (group_key) CROSS JOIN LATERAL (
-        SELECT q.request_id, q.rank, q.xmin::text AS mark FROM $s.ready q WHERE q.target = lane AND q.group_key = g.group_key
-          ORDER BY q.rank, q.due_at, q.request_id
-          LIMIT ceil(wanted::numeric / GREATEST(1, cardinality(groups)))::integer FOR UPDATE SKIP LOCKED) x;
-  END IF;
-  is_full := COALESCE(cardinality(queued), 0) = wanted;
-  SELECT * INTO ids, heads, are_plain FROM $s.head_rows(queued, ranks, marks);
-  -- Who has given one goes behind the others.
-  are_plain := are_plain AND groups IS NULL;
-END $f$;`
-
-/** The requests of what was locked in the queue, locked too. `are_plain`: nothing else is kept of them but their states, where they have any. */
-const HEAD_ROWS = `
-CREATE OR REPLACE FUNCTION $s.head_rows(queued bigint[], ranks bigint[], marks text[], OUT ids bigint[], OUT heads json, OUT are_plain boolean)
-LANGUAGE plpgsql ${BY_KEY} AS $f$
-BEGIN
-  SELECT COALESCE(array_agg(x.request_id), '{}'), json_agg(x), COALESCE(bool_and(num_nulls(x.expires_at, x.ordering_key, x.group_key) = 3), true)
-    INTO ids, heads, are_plain FROM (
-      SELECT p.xmin::text AS "^", p.*, k.rank, k.mark AS queue_mark
-        FROM unnest(queued, ranks, marks) AS k (request_id, rank, mark) JOIN $s.requests p USING (request_id)
-        FOR UPDATE OF p SKIP LOCKED) x;
-END $f$;`
-
 /** Of these, the requests that nobody else is about, locked. */
 const FREE_OF = `
 CREATE OR REPLACE FUNCTION $s.free_of(ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql ${BY_KEY} AS $f$
 BEGIN
   RETURN CASE WHEN cardinality(ids) = 0 THEN ids
     ELSE ARRAY(SELECT request_id FROM $s.requests WHERE request_id = ANY(ids) FOR UPDATE SKIP LOCKED) END;
-END $f$;`
-
-/** What is kept of requests that are to be claimed, beside what stands in their heads. */
-const KEPT_OF = `
-CREATE OR REPLACE FUNCTION $s.kept_of(claimed bigint[], are_plain boolean) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${BY_KEY} AS $f$
-BEGIN
-  RETURN QUERY SELECT 'task_state', to_json(x) FROM (SELECT xmin::text AS "^", * FROM $s.task_state
-    WHERE request_id = ANY(claimed)) x;
-  IF are_plain THEN RETURN; END IF;
-  RETURN QUERY SELECT 'expiries', to_json(x) FROM (SELECT e.xmin::text AS "^", e.* FROM $s.requests p
-    JOIN $s.expiries e ON e.expires_at = p.expires_at AND e.request_id = p.request_id
-    WHERE p.request_id = ANY(claimed) AND p.expires_at IS NOT NULL) x;
-  RETURN QUERY SELECT 'group_rotation', to_json(x) FROM (SELECT xmin::text AS "^", g.* FROM $s.group_rotation g
-    WHERE (g.target, g.group_key) IN (SELECT q.target, q.group_key FROM $s.ready q WHERE q.request_id = ANY(claimed))) x;
-  -- One that dies in its claim may pass the turn of its key on.
-  RETURN QUERY SELECT y.t, y.r FROM $s.rows_about(ARRAY(SELECT q.request_id FROM $s.requests q
-    WHERE q.request_id = ANY(claimed) AND q.ordering_key IS NOT NULL), false, true) y;
 END $f$;`
 
 /**
@@ -116,7 +49,7 @@ END $f$;`
 
 /**
  * Everything that one turn is about, locked: what it answers, what is due, what it may claim and look into.
- * @param a {now, locks, ids, answered, slots, lanes, from, limited, checks, checked, leases}; @param plain as `settle_plainly` takes it
+ * @param a as `turnArguments` has it; @param plain as `settle_plainly` takes it
  */
 const TURN_ROWS = `
 CREATE OR REPLACE FUNCTION $s.turn_rows(a json, plain json) RETURNS TABLE (t text, r json) LANGUAGE plpgsql ${IN_ORDER} AS $f$
@@ -132,7 +65,7 @@ DECLARE
   wanted integer;
   slots integer := (a->>'slots')::integer;
   checks integer := (a->>'checks')::integer;
-  checked text[];
+  targets text[] := ARRAY(SELECT json_array_elements_text(a->'targets'));
   answered text[] := ARRAY(SELECT json_array_elements_text(a->'answered'));
   leases boolean := (a->>'leases')::boolean;
   settled bigint[] := '{}';
@@ -160,12 +93,11 @@ BEGIN
   ids := ids || $s.free_of(ARRAY(SELECT e.request_id FROM $s.expiries e
     WHERE e.expires_at <= now_ms ORDER BY e.expires_at, e.request_id LIMIT ${DEADLINES_A_TURN} FOR UPDATE SKIP LOCKED));
   IF checks > 0 THEN
-    checked := ARRAY(SELECT json_array_elements_text(a->'checked'));
     ids := ids || $s.free_of(ARRAY(SELECT s.request_id FROM $s.task_state s
-      WHERE s.state = 'unknown' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
+      WHERE s.state = 'unknown' AND s.next_check_at <= now_ms AND s.target = ANY(targets)
       ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED));
     ids := ids || ARRAY(SELECT s.request_id FROM $s.task_state s
-      WHERE s.state = 'submitted' AND s.next_check_at <= now_ms AND s.target = ANY(checked)
+      WHERE s.state = 'submitted' AND s.next_check_at <= now_ms AND s.target = ANY(targets)
       ORDER BY s.next_check_at LIMIT checks FOR UPDATE SKIP LOCKED);
     RETURN QUERY SELECT 'target_versions', to_json(v) FROM $s.target_versions v WHERE (v.target, v.version) IN (
       SELECT s.target, s.target_version FROM $s.task_state s WHERE s.request_id = ANY(ids));
@@ -173,7 +105,7 @@ BEGIN
   RETURN QUERY SELECT * FROM $s.rows_about(ids, true, true);
 
   IF slots > 0 THEN
-    served := ARRAY(SELECT x FROM json_array_elements_text(a->'lanes') x
+    served := ARRAY(SELECT x FROM unnest(targets) x
       WHERE x NOT IN (SELECT target FROM $s.targets WHERE paused_at IS NOT NULL));
     IF cardinality(served) = 1 THEN
       lanes := served;
@@ -223,9 +155,9 @@ BEGIN
     'lease', CASE WHEN leases THEN (SELECT MIN(lease_until) FROM $s.task_state WHERE state = 'invoking' AND lease_until > now_ms
       AND request_id <> ALL(ids)) END,
     'unknown', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'unknown' AND next_check_at > now_ms AND request_id <> ALL(ids)
-      AND target = ANY(ARRAY(SELECT json_array_elements_text(a->'checked')))),
+      AND target = ANY(targets)),
     'tracked', (SELECT MIN(next_check_at) FROM $s.task_state WHERE state = 'submitted' AND next_check_at > now_ms AND request_id <> ALL(ids)
-      AND target = ANY(ARRAY(SELECT json_array_elements_text(a->'checked')))));
+      AND target = ANY(targets)));
 END $f$;`
 
 /** Moves a slice of the rows that an earlier ranking has placed. Returns whether there may be more. */
@@ -257,12 +189,4 @@ BEGIN
   RETURN EXISTS (SELECT 1 FROM $s.rankings WHERE moved IS NOT NULL);
 END $f$;`
 
-export const TURN_FUNCTIONS: readonly string[] = [
-  HEADS_OF,
-  HEAD_ROWS,
-  FREE_OF,
-  KEPT_OF,
-  SETTLE_PLAINLY,
-  TURN_ROWS,
-  MOVE_RANKS,
-]
+export const TURN_FUNCTIONS: readonly string[] = [FREE_OF, SETTLE_PLAINLY, TURN_ROWS, MOVE_RANKS]

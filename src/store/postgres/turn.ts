@@ -1,27 +1,21 @@
 // A worker's turn on PostgreSQL: what it is about is loaded and locked, the rules run on it, and what they changed is written back, with
 // the server's clock inside the transaction. Plain successes are settled by the server on the way.
+import { systemClock } from '../../core/clock.ts'
 import { hasCode } from '../../core/errors.ts'
-import { NO_POLICY } from '../../core/policy.ts'
 import { AGED_FROM } from '../../core/ranking.ts'
-import { type AttemptResult, tracked } from '../../core/settlement.ts'
-import { PASSED_OVER_A_TURN } from '../bounds.ts'
 import { commitsOf } from '../commits-of.ts'
 import { refuseForeign } from '../origin.ts'
-import { earliest } from '../sqlite/due.ts'
-import { brief, type Guard, plainlySubmitted } from '../sqlite/settle.ts'
-import type { Statements } from '../sqlite/statements.ts'
-import { runTurn, type TurnFacts } from '../sqlite/turn.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
 import type { Commit, Store, StoreProbe } from '../store.ts'
-import type { SettledRow, TurnInput, TurnResult, WorkerLife } from '../turn.ts'
-import type { Ask, Database, Ticket, Transaction } from './connection.ts'
-import { lockId } from './locks.ts'
+import type { TurnInput, TurnResult, WorkerLife } from '../turn.ts'
+import type { Ask, Database, OwnTransaction, Transaction } from './connection.ts'
 import { originOf } from './own.ts'
-import { runPlainly } from './plain-slice.ts'
 import type { Saves } from './save.ts'
 import type { ServerClock } from './server-clock.ts'
-import type { Row, Slice } from './slice.ts'
+import type { Changes, Slice } from './slice.ts'
 import { loadRows, only, type Rows, type StoreRow } from './slice-rows.ts'
+import { type Asked, turnArguments } from './turn-arguments.ts'
+import { type LoadedTurn, runRules, type ServerFacts } from './turn-rules.ts'
 import type { Watch } from './watch.ts'
 
 /** How often the high-water time is raised at most. */
@@ -69,83 +63,74 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
 
   async function turn(input: TurnInput): Promise<TurnResult> {
     checkOpen()
-    const leases = clock === null || clock.monotonicNow() - leasesSeenAt >= LEASES_EVERY_MS
+    const leases = isTimeGiven || clock.monotonicNow() - leasesSeenAt >= LEASES_EVERY_MS
     turnsInDoubt.delete(ownerOf(input.worker))
     let hasCommitted = false
     const transact = (isGuarded: boolean) => {
       let commits: readonly Commit[] = []
-      return db.transact(
-        async (tx) => {
-          // The lease counts from before the server's clock is read.
-          const asked = clock === null ? null : { at: clock.monotonicNow(), wall: input.now() }
-          const rows = await loadRows(tx, `SELECT * FROM ${s}.turn_rows($1::json, $2::json)`, [
-            argumentsOf(s, input, { isTimeGiven, leases }),
-            JSON.stringify(isGuarded ? [] : input.results.flatMap((result) => plainOf(input, result))),
-          ])
-          const store = checkVersion(rows)
-          const facts = only<TurnFactsRow>(rows, 'facts') as TurnFactsRow
-          if (asked !== null) clock?.hear(facts.now, asked.at)
-          const isPlain = (result: AttemptResult) => settled.has(result.requestId)
-          const settled = new Set((rows.get('plain') ?? []).map(({ request_id: id }) => id))
-          const rest = input.results.filter((result) => !isPlain(result))
-          const timed = { ...input, results: rest, ...(isTimeGiven ? {} : serverTime(facts.now)) }
-          const first = Math.min(...(rows.get('expiries') ?? []).map(({ expires_at: at }) => at as number))
-          const turnFacts: TurnFacts = {
-            highWaterAt: isTimeGiven ? store.high_water_at : Math.min(store.high_water_at, facts.now),
-            clockAheadMs: store.clock_ahead_ms,
-            nextExpiryAt: Number.isFinite(first) ? first : null,
-            isRanked: rows.has('rankings'),
-          }
-          const run = (sql: Statements, guard: Guard | null) => runTurn(sql, timed, guard, turnFacts)
-          const { made, changes } =
-            (isGuarded ? null : runPlainly(rows, (sql) => run(sql, null))) ??
-            slice.run(inSlice(rows), (sql, memory) => run(sql, isGuarded ? (work) => memory.transaction(work)() : null))
-          tx.ticket = facts.ticket
-          // Another branch of the server's history than the one whose calls it has: nothing of this is committed.
-          if (made.calls.length > 0)
-            refuseForeign(originOf(store, tx.systemIdentifier, facts.ticket.branch), db.location)
-          await raiseHighWater(tx, store, facts.now, made.calls.length > 0)
-          const isMoving = rows.get('rankings')?.some(({ moved }) => moved !== null) === true
-          await (isMoving ? save : saveLast)(tx, changes)
-          const more = isMoving && (await moveRanks(tx))
-          commits = commitsOf(input, made)
-          // In the order of the answers, as ever.
-          const others = [...made.settled]
-          const inOrder = input.results.map((result) =>
-            isPlain(result) ? plainlySubmitted(result) : (others.shift() as SettledRow),
-          )
-          return adjusted(input, rows, leases ? facts : { ...facts, lease: facts.now + LEASES_EVERY_MS }, {
-            ...made,
-            settled: [...inOrder, ...others],
-            more: made.more || more,
-          })
+      const run = async (tx: OwnTransaction) => {
+        const loaded = await load(tx, input, { isTimeGiven, leases, isGuarded })
+        const { made, changes } = runRules(input, loaded, { slice, isTimeGiven, isGuarded })
+        const more = await write(tx, loaded, made, changes)
+        commits = commitsOf(input, made)
+        return { ...made, more: made.more || more }
+      }
+      return db.transact(run, {
+        beforeCommit: () => {
+          for (const commit of commits) probe?.('before-commit', commit)
         },
-        {
-          beforeCommit: () => {
-            for (const commit of commits) probe?.('before-commit', commit)
-          },
-          committed: () => {
-            hasCommitted = true
-            for (const commit of commits) probe?.('after-commit', commit)
-          },
-          patienceMs: TURN_PATIENCE_MS,
-          askForMs: ASK_OF_A_TURN_MS,
-          inDoubt: (ask) => {
-            turnsInDoubt.set(ownerOf(input.worker), ask)
-          },
-          isThere: hasCalls,
+        committed: () => {
+          hasCommitted = true
+          for (const commit of commits) probe?.('after-commit', commit)
         },
-      )
+        patienceMs: TURN_PATIENCE_MS,
+        askForMs: ASK_OF_A_TURN_MS,
+        inDoubt: (ask) => {
+          turnsInDoubt.set(ownerOf(input.worker), ask)
+        },
+        isThere: hasCalls,
+      })
     }
     const made = await transact(false).catch((error: unknown) => {
       if (hasCommitted || input.results.length === 0) throw error
       if (hasCode(error, ...SERVER_TROUBLE, 'INVARIANT_BROKEN')) throw error
       return transact(true)
     })
-    if (leases && clock !== null) leasesSeenAt = clock.monotonicNow()
+    if (leases && !isTimeGiven) leasesSeenAt = clock.monotonicNow()
     tidyQueue(made.calls.length)
     watch.committed(false)
     return made
+  }
+
+  async function load(tx: Transaction, input: TurnInput, asked: Asked): Promise<LoadedTurn> {
+    // The lease counts from before the server's clock is read.
+    const askedAt = systemClock.monotonicNow()
+    const text = `SELECT * FROM ${s}.turn_rows($1::json, $2::json)`
+    const rows = await loadRows(tx, text, turnArguments(s, input, asked))
+    const store = checkVersion(rows)
+    const facts = only<ServerFacts>(rows, 'facts') as ServerFacts
+    clock?.hear(facts.now, askedAt)
+    return { rows, store, facts: asked.leases ? facts : { ...facts, lease: facts.now + LEASES_EVERY_MS } }
+  }
+
+  /** @returns whether there are more ranks to move. */
+  async function write(
+    tx: OwnTransaction,
+    { rows, store, facts }: LoadedTurn,
+    { calls }: TurnResult,
+    changes: Changes,
+  ): Promise<boolean> {
+    tx.ticket = facts.ticket
+    // Another branch of the server's history than the one whose calls it has: nothing of this is committed.
+    if (calls.length > 0) refuseForeign(originOf(store, tx.systemIdentifier, facts.ticket.branch), db.location)
+    await raiseHighWater(tx, store, facts.now, calls.length > 0)
+    const isMoving = rows.get('rankings')?.some(({ moved }) => moved !== null) === true
+    if (!isMoving) {
+      await saveLast(tx, changes)
+      return false
+    }
+    await save(tx, changes)
+    return moveRanks(tx)
   }
 
   /** By the nonce of a call that it claimed; without one it is as if it had not happened, since answers are settled twice unharmed. */
@@ -183,107 +168,6 @@ export function createTurns(options: TurnsOptions): Pick<Store, 'turn' | 'turnIn
   }
 
   return { turn, turnInDoubt }
-}
-
-interface TurnFactsRow {
-  readonly now: number
-  readonly ticket: Ticket
-  readonly waiting: number | null
-  readonly expiry: number | null
-  readonly lease: number | null
-  readonly unknown: number | null
-  readonly tracked: number | null
-}
-
-function argumentsOf(
-  s: string,
-  input: TurnInput,
-  { isTimeGiven, leases }: { readonly isTimeGiven: boolean; readonly leases: boolean },
-): string {
-  const { claim, check } = input
-  const limited = claim.targets.filter(({ policy: { limits } }) => {
-    return limits.concurrency !== null || limits.rate !== null || limits.bucket !== undefined
-  })
-  const scopes = limited.flatMap(({ name, policy }) => [
-    `target ${name}`,
-    ...(policy.limits.bucket === undefined ? [] : [`bucket ${policy.limits.bucket}`]),
-  ])
-  const said = [...input.results, ...input.reconciliations, ...input.trackings]
-  const ids = [...said, ...input.renewals].map(({ requestId }) => requestId)
-  return JSON.stringify({
-    now: isTimeGiven ? input.now() : null,
-    // In one order for everybody.
-    locks:
-      claim.slots > 0 || input.reconciliations.length > 0
-        ? [...new Set(scopes)].map((scope) => lockId(s, 'limits', scope)).toSorted()
-        : [],
-    ids: [...new Set(ids)],
-    answered: [...new Set(said.map(({ target }) => target))],
-    slots: Math.max(0, claim.slots),
-    lanes: claim.targets.map(({ name }) => name),
-    from: claim.lookFrom ?? '',
-    limited: limited.map(({ name }) => name),
-    checks: check.slots > 0 ? check.slots + PASSED_OVER_A_TURN : 0,
-    checked: claim.targets.map(({ name }) => name),
-    leases,
-  })
-}
-
-/** Calls that run elsewhere count for the limits; ranks are moved by the server itself. */
-function inSlice(rows: Rows): Rows {
-  const invoking = new Map<string, number>()
-  for (const { state, target } of rows.get('task_state') ?? [])
-    if (state === 'invoking') invoking.set(target as string, (invoking.get(target as string) ?? 0) + 1)
-  const outside = (rows.get('invoking') ?? []).map(
-    ({ target, rows: all }): Row => ({
-      target: target as string,
-      invoking: (all as number) - (invoking.get(target as string) ?? 0),
-    }),
-  )
-  const rankings = rows.get('rankings')?.map((row) => ({ ...row, moved: null }))
-  return new Map([...rows, ['outside', outside], ...(rankings === undefined ? [] : [['rankings', rankings] as const])])
-}
-
-/** What the slice could not know of the rows that it does not hold. */
-function adjusted(input: TurnInput, rows: Rows, facts: TurnFactsRow, made: TurnResult): TurnResult {
-  const taken = new Map<string, number>()
-  for (const { target } of [...made.calls, ...made.settled]) taken.set(target, (taken.get(target) ?? 0) + 1)
-  const moreReady = (rows.get('lane') ?? []).some(
-    ({ target, found, is_full }) => is_full && (taken.get(target as string) ?? 0) >= (found as number),
-  )
-  const looked = only<{ through: string }>(rows, 'looked')
-  const asked = made.investigations.length + made.toTrack.length < input.check.slots
-  return {
-    ...made,
-    moreReady: made.moreReady || moreReady,
-    lookedThrough: made.lookedThrough ?? looked?.through ?? null,
-    nextDueAt: earliest(
-      made.nextDueAt,
-      facts.waiting,
-      facts.expiry,
-      facts.lease,
-      ...(asked ? [facts.unknown, facts.tracked] : []),
-    ),
-  }
-}
-
-/** The server's clock is everybody's. */
-function serverTime(now: number): Pick<TurnInput, 'now' | 'steady'> {
-  return { now: () => now, steady: { now: () => now, hear: () => {}, isNews: () => false } }
-}
-
-/** A first attempt that was accepted, as `settle_plainly` takes it: where that is all that is to be said of its request. */
-function plainOf(input: TurnInput, { requestId, attempt, nonce, outcome, endedAt, target }: AttemptResult): object[] {
-  const policy = input.policyOf(target) ?? NO_POLICY
-  if (outcome.kind !== 'accepted' || typeof outcome.taskId !== 'string' || attempt !== 1) return []
-  // Its payload is kept, or its end is counted.
-  if (policy.keepPayloadMs !== null || (policy.breaker?.rate ?? null) !== null) return []
-  if (input.results.filter((other) => other.requestId === requestId).length > 1) return []
-  const next_check_at = tracked(policy, input.now()).nextCheckAt ?? null
-  const evidence = JSON.stringify(brief(outcome.evidence))
-  return [
-    { request_id: requestId, attempt, nonce, task_id: outcome.taskId, ended_at: endedAt, next_check_at, evidence },
-  ]
 }
 
 /** Troubles of the server or the way to it, not of one answer. */

@@ -6,13 +6,13 @@ import { doubtSlice } from '../sqlite/forgotten.ts'
 import { type Slice as PurgeSlice, previewSlice, purgeSlice, type SliceRow, sliceOf } from '../sqlite/purge.ts'
 import type { Statements } from '../sqlite/statements.ts'
 import { ownerOf } from '../sqlite/turn-context.ts'
-import type { Commit, Store, StoreProbe } from '../store.ts'
+import type { Commit, Store } from '../store.ts'
 import type { PurgeScope } from '../upkeep.ts'
-import type { Database, Transaction } from './connection.ts'
+import type { Database, Transaction, TransactOptions } from './connection.ts'
 import { eventLockOf, type Saves } from './save.ts'
 import type { Slice } from './slice.ts'
-import { loadRows, type Rows, type StoreRow } from './slice-rows.ts'
-import { channelOf, type Watch } from './watch.ts'
+import { loadRows, type Rows, rowsAboutSql, type StoreRow } from './slice-rows.ts'
+import { notify, type Watch } from './watch.ts'
 
 type Upkeep = Pick<
   Store,
@@ -29,51 +29,60 @@ type Upkeep = Pick<
   | 'filesOf'
 >
 
+export interface Change {
+  readonly commit: Commit
+  /** A statement whose rows are the slice. */
+  readonly text: string
+  readonly values: readonly unknown[]
+  readonly makesWork?: boolean
+}
+
+/** Of a transaction. */
+export type Probed = Pick<TransactOptions<unknown>, 'beforeCommit' | 'committed'>
+
 export interface UpkeepOptions {
   readonly db: Database
   /** Quoted. */
   readonly schema: string
   readonly slice: Slice
   readonly watch: Watch
-  readonly probe: StoreProbe | undefined
+  /** Tells of a commit right before and after it. */
+  readonly probed: (commit: Commit) => Probed
   readonly save: Saves['save']
   checkOpen(): void
   checkVersion(rows: Rows): StoreRow
-  change<T>(
-    change: { commit: Commit; text: string; values: readonly unknown[]; makesWork?: boolean },
-    work: (sql: Statements, rows: Rows) => T,
-  ): Promise<T>
+  /** Loads, runs the rules, saves. */
+  change<T>(change: Change, work: (sql: Statements) => T): Promise<T>
+}
+
+interface NewEvent {
+  readonly kind: string
+  readonly target?: string
+  readonly now: number
+  readonly actor: string
+  readonly reason?: string | null
+  readonly detail?: unknown
 }
 
 export function createUpkeep(options: UpkeepOptions): Upkeep {
-  const { db, schema: s, slice, watch, probe, checkOpen, checkVersion, change } = options
+  const { db, schema: s, slice, watch, probed, checkOpen, checkVersion, change } = options
   const eventLock = eventLockOf(s)
 
   async function write<T>(commit: Commit, makesWork: boolean, work: (tx: Transaction) => Promise<T>): Promise<T> {
     checkOpen()
-    const made = await db.transact(
-      async (tx) => {
-        checkVersion(await loadRows(tx, `SELECT 'store' AS t, to_json(x) AS r FROM ${s}.store x`, []))
-        const result = await work(tx)
-        if (makesWork) await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), commit])
-        return result
-      },
-      { beforeCommit: () => probe?.('before-commit', commit), committed: () => probe?.('after-commit', commit) },
-    )
+    const made = await db.transact(async (tx) => {
+      checkVersion(await loadRows(tx, `SELECT 'store' AS t, to_json(x) AS r FROM ${s}.store x`, []))
+      const result = await work(tx)
+      if (makesWork) await notify(tx, s, commit)
+      return result
+    }, probed(commit))
     watch.committed(makesWork)
     return made
   }
 
   /** Ids of events are in the order of commits. */
-  async function noteEvent(
-    tx: Transaction,
-    target: string | null,
-    now: number,
-    kind: string,
-    actor: string,
-    reason: string | null,
-    detail: unknown,
-  ): Promise<void> {
+  async function noteEvent(tx: Transaction, event: NewEvent): Promise<void> {
+    const { target = null, now, kind, actor, reason = null, detail = null } = event
     await tx.query('SELECT pg_advisory_xact_lock($1::bigint)', [eventLock])
     await tx.query(
       `INSERT INTO ${s}.events (target, at, kind, actor, reason, detail) VALUES ($1, $2, $3, $4, $5, $6)`,
@@ -114,7 +123,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
              pause_reason = excluded.pause_reason WHERE targets.paused_at IS NULL RETURNING target`,
           [target, now, actor, reason],
         )
-        if (made.length > 0) await noteEvent(tx, target, now, 'target_paused', actor, reason, null)
+        if (made.length > 0) await noteEvent(tx, { kind: 'target_paused', target, now, actor, reason })
       }),
     resume: (target, actor, now) =>
       write('resume', true, async (tx) => {
@@ -134,7 +143,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
                SELECT others.target FROM ${s}.bucket_members m JOIN ${s}.bucket_members others USING (bucket) WHERE m.target = $1))`,
           [target, now],
         )
-        await noteEvent(tx, target, now, 'target_resumed', actor, null, null)
+        await noteEvent(tx, { kind: 'target_resumed', target, now, actor })
         return true
       }),
     declareOwn: (kind, { now, actor }, detail) =>
@@ -144,12 +153,11 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
              has_called = 1, system_identifier = now.system_identifier, timeline = now.timeline FROM ${s}.timeline() now WHERE id = 1`,
           [kind === 'store_restored', randomUUID(), now],
         )
-        await noteEvent(tx, null, now, kind, actor, null, detail)
+        await noteEvent(tx, { kind, now, actor, detail })
       }),
     doubtForgotten: async (afterId, order) => {
       const ids = `SELECT request_id FROM ${s}.requests WHERE request_id > $1 ORDER BY request_id LIMIT ${DOUBTED_A_SLICE}`
-      const text = (isLocked: boolean) => `SELECT * FROM ${s}.rows_of_targets(${isLocked})
-        UNION ALL SELECT * FROM ${s}.rows_about(ARRAY(${ids}), ${isLocked}, false)`
+      const text = (isLocked: boolean) => rowsAboutSql(s, `ARRAY(${ids})`, { isLocked, neighbours: false })
       if (!order.dryRun)
         return change({ commit: 'restore', text: text(true), values: [afterId], makesWork: false }, (sql) =>
           doubtSlice(sql, afterId, order),
@@ -165,22 +173,17 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
       const found = await db.read((tx) => readPurgeSlice(s, tx, afterId, scope))
       const ids = found.rows.filter((row) => row.is_purgeable === 1).map(({ request_id: id }) => id)
       if (word.dryRun || ids.length === 0) return previewSlice(found, afterId)
+      const purge = async (tx: Transaction) => {
+        const rows = await loadRows(tx, rowsAboutSql(s, '$1::bigint[]', { isLocked: true, neighbours: true }), [ids])
+        checkVersion(rows)
+        const { made, changes } = slice.run(rows, (sql) => purgeSlice(sql, found, afterId, scope, word))
+        await options.save(tx, changes)
+        const gone = changes['task_state']?.deleted.map((row) => row['request_id']) ?? []
+        await tx.query(`DELETE FROM ${s}.events WHERE request_id = ANY($1::bigint[])`, [gone])
+        return made
+      }
       return db
-        .transact(
-          async (tx) => {
-            const rows = await loadRows(
-              tx,
-              `SELECT * FROM ${s}.rows_of_targets(true) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], true, true)`,
-              [ids],
-            )
-            const { made, changes } = slice.run(rows, (sql) => purgeSlice(sql, found, afterId, scope, word))
-            await options.save(tx, changes)
-            const gone = changes['task_state']?.deleted.map((row) => row['request_id']) ?? []
-            await tx.query(`DELETE FROM ${s}.events WHERE request_id = ANY($1::bigint[])`, [gone])
-            return made
-          },
-          { beforeCommit: () => probe?.('before-commit', 'purge'), committed: () => probe?.('after-commit', 'purge') },
-        )
+        .transact(purge, probed('purge'))
         .finally(() => watch.committed(found.rows.some(({ state }) => state === 'dead')))
     },
     dropKeptPayloads: async (target, before, { dryRun }) => {

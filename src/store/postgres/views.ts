@@ -9,8 +9,8 @@ import type { Store } from '../store.ts'
 import type { RequestFilter } from '../views.ts'
 import type { Database, Transaction } from './connection.ts'
 import type { Slice } from './slice.ts'
-import { loadRows } from './slice-rows.ts'
-import { createStatus } from './status.ts'
+import { loadRows, rowsAboutSql } from './slice-rows.ts'
+import { createStatus, STUCK } from './status.ts'
 import { waitingBeyond } from './watch.ts'
 
 type Views = Pick<
@@ -26,20 +26,13 @@ export interface ViewsOptions {
   checkOpen(): void
 }
 
-/** Heads that do not move by being called. */
-const STUCK = `('unknown', 'held', 'dead')`
-
 export function createViews({ db, schema: s, slice, checkOpen }: ViewsOptions): Views {
   const read = async <T>(work: (tx: Transaction) => Promise<T>): Promise<T> => {
     checkOpen()
     return db.read(work)
   }
   const rowsAbout = (tx: Transaction, ids: readonly number[]) =>
-    loadRows(
-      tx,
-      `SELECT * FROM ${s}.rows_of_targets(false) UNION ALL SELECT * FROM ${s}.rows_about($1::bigint[], false, true)`,
-      [ids],
-    )
+    loadRows(tx, rowsAboutSql(s, '$1::bigint[]', { isLocked: false, neighbours: true }), [ids])
   const viewsOf = async (tx: Transaction, ids: readonly number[]) => {
     if (ids.length === 0) return []
     const rows = await rowsAbout(tx, ids)

@@ -4,7 +4,7 @@ import type pg from 'pg'
 import { systemClock } from '../../core/clock.ts'
 import { earliest } from '../sqlite/due.ts'
 import type { Change } from '../store.ts'
-import { type Database, withinMs } from './connection.ts'
+import { type Database, type Transaction, withinMs } from './connection.ts'
 
 export interface Watch {
   /** As `Store.watchChanges` has it. */
@@ -28,6 +28,11 @@ const PATIENCE_MS = 15_000
 /** @param schema quoted. */
 export function channelOf(schema: string): string {
   return `onceish_${schema.slice(1, -1)}`
+}
+
+/** Told to others with the commit. @param s the schema, quoted; @param what has made work for them. */
+export async function notify(tx: Transaction, s: string, what: string): Promise<void> {
+  await tx.query('SELECT pg_notify($1, $2)', [channelOf(s), what])
 }
 
 export function createWatch(db: Database, schema: string): Watch {
