@@ -1,7 +1,7 @@
 // (j) A worker on PostgreSQL against two job queues that keep their jobs there, doing the same HTTP work at the same concurrency, on
 // one server with fsync on; what a turn costs beside a million rows; and several worker processes on one store.
 import { randomBytes } from 'node:crypto'
-import { makeWorkerUtils, run as runGraphile } from 'graphile-worker'
+import { Logger, makeWorkerUtils, run as runGraphile } from 'graphile-worker'
 import pg from 'pg'
 import PgBoss from 'pg-boss'
 import { Pool } from 'undici'
@@ -21,6 +21,8 @@ const MILLION = { quick: 50_000, full: 1_000_000, huge: 1_000_000 }
 const SLOTS = 16
 const TURNS = 100
 const WARM = 1000
+/** It tells of every job else. */
+const SILENT = new Logger(() => () => {})
 
 export const postgres: Scenario = {
   name: 'postgres',
@@ -92,7 +94,7 @@ async function beside(bench: Bench, url: string): Promise<void> {
             concurrency: CONCURRENCY,
             maxPoolSize: CONCURRENCY,
             noHandleSignals: true,
-            logger: undefined as never,
+            logger: SILENT,
             taskList: {
               render: async (payload) => {
                 await call(pool, payload as Record<string, unknown>)
