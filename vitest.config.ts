@@ -15,6 +15,8 @@ const LONG = [
   'test/torture/torture.test.ts',
 ]
 const isFull = process.env['ONCEISH_TEST_FULL'] === '1'
+/** The package, installed with all that it depends on: a minute. */
+const OF_THE_PACKAGE = 'test/package/newcomer.test.ts'
 /** Two hosts and a link that is cut, where the machine permits network namespaces. */
 const OF_HOSTS = 'test/postgres/link-cut.test.ts'
 const hasHosts = process.env['ONCEISH_TEST_NETNS'] === '1'
@@ -34,7 +36,14 @@ export default defineConfig({
     ...shared,
     reporters: ['default', './test/support/proof-reporter.ts'],
     projects: [
-      { test: { ...shared, name: 'sqlite', include: ['test/**/*.test.ts'], exclude: ['test/postgres/**'] } },
+      {
+        test: {
+          ...shared,
+          name: 'sqlite',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/postgres/**', ...(isFull ? [] : [OF_THE_PACKAGE])],
+        },
+      },
       {
         test: {
           ...shared,

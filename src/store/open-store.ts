@@ -1,11 +1,8 @@
-// Names the engines: the only place that knows more than the interface.
+// Names the engines: the only place that knows more than the interface. Whoever works on a file loads nothing of the other.
 import { OnceishError } from '../core/errors.ts'
 import { isShared } from '../core/store-address.ts'
 import type { CopyDestination, CopySource } from './copying.ts'
 import type { InspectOptions, StoreInspection } from './inspection.ts'
-import { openCopyDestination } from './postgres/copy-destination.ts'
-import { inspectPostgres } from './postgres/inspect.ts'
-import { openPostgresStore } from './postgres/postgres-store.ts'
 import { openCopySource } from './sqlite/copy-source.ts'
 import { inspectSqlite } from './sqlite/inspect.ts'
 import { openSqliteStore } from './sqlite/sqlite-store.ts'
@@ -29,9 +26,9 @@ export interface OpenStoreOptions {
  * @throws OnceishError STORE_* when it cannot be opened.
  */
 export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
-  return isShared(location)
-    ? openPostgresStore({ url: location, ...options })
-    : openSqliteStore({ path: location, ...options })
+  if (!isShared(location)) return openSqliteStore({ path: location, ...options })
+  const { openPostgresStore } = await import('./postgres/postgres-store.ts')
+  return openPostgresStore({ url: location, ...options })
 }
 
 /** @throws OnceishError COPY_REFUSED where the one is no SQLite file or the other no postgres:// URL; STORE_* */
@@ -45,10 +42,13 @@ export async function openCopy(
       'a store is copied from a SQLite file to a postgres:// URL, and no other way: nothing tells that no worker of a fleet is left which has PostgreSQL as its store',
     )
   }
+  const { openCopyDestination } = await import('./postgres/copy-destination.ts')
   return { source: await openCopySource(from), destination: (create) => openCopyDestination(to, create) }
 }
 
 /** Never throws for what is wrong with the store. */
 export async function inspectStore(location: string, options: InspectOptions): Promise<StoreInspection> {
-  return isShared(location) ? inspectPostgres(location, options) : inspectSqlite(location, options)
+  if (!isShared(location)) return inspectSqlite(location, options)
+  const { inspectPostgres } = await import('./postgres/inspect.ts')
+  return inspectPostgres(location, options)
 }

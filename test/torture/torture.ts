@@ -6,10 +6,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { isShared } from '../../src/core/store-address.ts'
 import { createChance } from '../simulation/chance.ts'
 import { type Api, configFor, oracleAtRest, startApi } from '../support/api.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { violationsOf } from './invariants.ts'
+import { loadBuilt } from './library.ts'
 import { nextKill, type PlannedKill } from './plan.ts'
 import { type Supervised, supervise } from './supervise.ts'
 import { readTables, type Tables } from './tables.ts'
@@ -53,7 +55,10 @@ export interface Tortured extends Progress {
 export async function torture({ seed, folder, store, isEnough, onProgress }: TortureOptions): Promise<Tortured> {
   const api = await startApi({ settings: { lagMs: LAG_MS } })
   const config = join(folder, 'onceish.config.json')
-  writeFileSync(config, JSON.stringify({ ...configOf(api.origin), store }))
+  const given = { ...configOf(api.origin), store }
+  writeFileSync(config, JSON.stringify(given))
+  // On a server a worker makes none.
+  if (isShared(store)) await makeStore(given)
   const acknowledged = new Map<number, number>()
   const cast = startCast({ folder, config, seed, acknowledged })
   const all = Object.values(cast)
@@ -87,6 +92,11 @@ export async function torture({ seed, folder, store, isEnough, onProgress }: Tor
     await Promise.all(all.map((one) => one.end('SIGKILL')))
     await api.stop()
   }
+}
+
+async function makeStore(config: Record<string, unknown>): Promise<void> {
+  const { openOnceish } = await loadBuilt()
+  await (await openOnceish({ config })).close()
 }
 
 /** Times as short as safety allows. */
