@@ -132,8 +132,8 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     ifVersion: ifVersion ?? null,
   })
 
-  function start(given: WorkOptions, claimsReady: boolean): Worker {
-    const work = checkedWork(given)
+  function start(given: WorkOptions, claimsReady: boolean, otherwise: WorkOptions = {}): Worker {
+    const work = { ...otherwise, ...checkedWork(given) }
     if (isClosing) throw new OnceishError('STORE_CLOSED', `the store ${location} is closed`)
     checkConcurrency(work.concurrency)
     const targets = servedTargets(work.targets)
@@ -194,8 +194,7 @@ export async function composeOnceish(options: OpenOptions, seams: Seams = {}): P
     commits.close()
   }
 
-  const startRecovery = (work: WorkOptions = {}) =>
-    start({ drain: { horizonMs: DRAIN_HORIZON_MS }, ...checkedWork(work) }, false)
+  const startRecovery = (work: WorkOptions = {}) => start(work, false, { drain: { horizonMs: DRAIN_HORIZON_MS } })
 
   return {
     config,

@@ -32,7 +32,7 @@ export async function backup(
 ): Promise<BackupReport> {
   checkedOptions('options of backup', options, FIELDS)
   const startedAt = performance.now()
-  await refuseServer(store)
+  if (store.backup === null) throw await madeByServer(store)
   const path = await placeOf(to)
   await refuseTaken(store, path)
   const partial = `${path}.partial-${randomBytes(6).toString('hex')}`
@@ -51,10 +51,9 @@ export async function backup(
   }
 }
 
-async function refuseServer(store: Store): Promise<void> {
-  const { engine, location } = await store.facts()
-  if (engine === 'sqlite') return
-  throw new OnceishError(
+async function madeByServer(store: Store): Promise<OnceishError> {
+  const { location } = await store.facts()
+  return new OnceishError(
     'STORE_UNSUPPORTED',
     `backup copies a SQLite file, and ${location} is on PostgreSQL, whose backups the server makes: pg_basebackup with archived WAL; what is put back from one says so, and wants "onceish recover --restored"`,
   )

@@ -268,10 +268,11 @@ export interface Store {
   boundLog(): Promise<LogSize>
 
   /**
-   * Copies one commit's state into the empty file `to` while everybody goes on working, and verifies the copy by opening it.
+   * Copies one commit's state into the empty file `to` while everybody goes on working, and verifies the copy by opening it. Null: the
+   * engine's own server makes the backups.
    * @throws OnceishError BACKUP_UNVERIFIED, STORE_*
    */
-  backup(to: string, options: BackupOptions): Promise<BackupCopy>
+  readonly backup: ((to: string, options: BackupOptions) => Promise<BackupCopy>) | null
   /** Whether it made the calls that were made from it, or was put back from a copy. A turn that would call refuses the latter. */
   origin(): Promise<StoreOrigin>
   /** A slice of what is owed, in id order after `afterId`: what may have been called since the copy becomes `unknown`. */

@@ -8,7 +8,7 @@ import type { Statements } from '../../src/store/sqlite/statements.ts'
 import { runTurn } from '../../src/store/sqlite/turn.ts'
 import type { Preparation, TurnInput } from '../../src/store/turn.ts'
 import { type Chance, createChance } from '../simulation/chance.ts'
-import { ALIKE } from '../support/alike.ts'
+import { ALIKE, NOTHING_SAID } from '../support/alike.ts'
 
 const NOW = 1_000_000
 const FACTS = { highWaterAt: NOW - 5, clockAheadMs: 0, nextExpiryAt: null, isRanked: false }
@@ -44,10 +44,7 @@ function turnWith(options: { slots: number; targets: readonly string[]; dies?: b
     steady: { now: () => NOW, hear: () => {}, isNews: () => false },
     worker: { name: 'w', boot: 'b' },
     leaseMs: 60_000,
-    results: [],
-    renewals: [],
-    reconciliations: [],
-    trackings: [],
+    ...NOTHING_SAID,
     claim: {
       ...ALIKE,
       slots: options.slots,

@@ -3,7 +3,8 @@ import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { countProof } from '../support/proof.ts'
 import { type OpenGround, openFileGround } from './ground.ts'
-import { loadLibrary } from './library.ts'
+import { loadLibrary, loadPatched } from './library.ts'
+import type { Rule } from './rules.ts'
 import { stageFolder } from './run.ts'
 import { openStage, type Stage } from './stage.ts'
 
@@ -11,6 +12,27 @@ const A_PART = 100
 /** Of what is proved on files. */
 export const HALF = process.env['ONCEISH_TEST_FULL'] === '1' ? 1000 : 300
 const PATIENCE_MS = 120_000
+
+/** The product without one rule: one of so many schedules shows it. @param first seed */
+export async function proveRule(
+  { name, patches, often }: Rule,
+  first: number,
+  searched: number,
+  openGround: OpenGround,
+): Promise<void> {
+  const folder = stageFolder()
+  const library = await loadPatched(patches, folder)
+  const broken = openStage(library, await openGround(library, folder), often)
+  try {
+    for (let seed = first; seed < first + searched; seed++) {
+      if ((await broken.run(seed)).violations.length > 0) return countProof('rules')
+    }
+    expect.fail(`${searched} schedules hold without ${name}`)
+  } finally {
+    await broken.close()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
 
 /** @param first seed; @param aPart so many a test. */
 export function proveSchedules(

@@ -1,15 +1,12 @@
 // The product without one of its rules breaks. The recorded seed shows it at once; with ONCEISH_TEST_FULL=1 each rule is
 // searched afresh from the first seed on.
-import { readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { countProof } from '../support/proof.ts'
 import { COVERED } from './covered.ts'
 import { openFileGround } from './ground.ts'
-import { loadPatched } from './library.ts'
+import { proveRule } from './prove.ts'
 import { RULES } from './rules.ts'
-import { stageFolder } from './run.ts'
 import { SERVER_RULES } from './server-rules.ts'
-import { openStage } from './stage.ts'
 
 const isFull = process.env.ONCEISH_TEST_FULL === '1'
 /** Where an engine draws otherwise than the one that recorded a seed, one of the next does as well. */
@@ -18,21 +15,7 @@ const PATIENCE_MS = isFull ? 1_800_000 : 120_000
 
 test.each(RULES.map((rule) => [rule.name, rule] as const))(
   'without %s the simulation finds what breaks',
-  async (name, { patches, often, seed }) => {
-    const folder = stageFolder()
-    const library = await loadPatched(patches, folder)
-    const broken = openStage(library, await openFileGround(library, folder), often)
-    const first = isFull ? 1 : seed
-    try {
-      for (let next = first; next < first + SEARCHED; next++) {
-        if ((await broken.run(next)).violations.length > 0) return countProof('rules')
-      }
-      expect.fail(`${SEARCHED} schedules hold without ${name}`)
-    } finally {
-      await broken.close()
-      rmSync(folder, { recursive: true, force: true })
-    }
-  },
+  (_, rule) => proveRule(rule, isFull ? 1 : rule.seed, SEARCHED, openFileGround),
   PATIENCE_MS,
 )
 

@@ -49,7 +49,7 @@ async function copyOf({ store, path }: World): Promise<string> {
   const copy = join(dirname(path), 'copy.db')
   for (const suffix of ['', '-calls']) rmSync(copy + suffix, { force: true })
   writeFileSync(copy, '')
-  await store.backup(copy, {})
+  await store.backup?.(copy, {})
   return copy
 }
 

@@ -5,7 +5,7 @@ import type { AttemptResult } from '../../src/core/settlement.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { EnqueueResult, NewRequest, Store } from '../../src/store/store.ts'
 import type { ClaimedCall, TurnInput, TurnResult, WorkerLife } from '../../src/store/turn.ts'
-import { ALIKE } from './alike.ts'
+import { ALIKE, NOTHING_SAID } from './alike.ts'
 import { newLocation } from './engine.ts'
 import { hashRequest } from './hash-request.ts'
 
@@ -94,10 +94,7 @@ export async function openWorld(
         steady: { now: () => clock.now, hear: () => {}, isNews: () => false },
         worker,
         leaseMs: 10_000,
-        results: [],
-        renewals: [],
-        reconciliations: [],
-        trackings: [],
+        ...NOTHING_SAID,
         claim: {
           ...ALIKE,
           slots,

@@ -61,7 +61,9 @@ export function runRules(
   const inOrder = input.results.map((result) =>
     isPlain(result) ? plainlySubmitted(result) : (others.shift() as SettledRow),
   )
-  return { made: adjusted(input, rows, facts, { ...made, settled: [...inOrder, ...others] }), changes }
+  // What is left of them are no answers: requests that ended uncalled.
+  const taken = [...made.calls, ...others]
+  return { made: adjusted(input, loaded, { ...made, settled: [...inOrder, ...others] }, taken), changes }
 }
 
 /** The server's clock is everybody's. */
@@ -85,11 +87,15 @@ function inSlice(rows: Rows): Rows {
 }
 
 /** What the slice could not know of the rows that it does not hold. */
-function adjusted(input: TurnInput, rows: Rows, facts: ServerFacts, made: TurnResult): TurnResult {
-  const taken = new Map<string, number>()
-  for (const { target } of [...made.calls, ...made.settled]) taken.set(target, (taken.get(target) ?? 0) + 1)
+function adjusted(
+  input: TurnInput,
+  { rows, facts }: LoadedTurn,
+  made: TurnResult,
+  taken: readonly { readonly target: string }[],
+): TurnResult {
+  const takenOf = (lane: unknown) => taken.filter(({ target }) => target === lane).length
   const moreReady = (rows.get('lane') ?? []).some(
-    ({ target, found, is_full }) => is_full && (taken.get(target as string) ?? 0) >= (found as number),
+    ({ target, found, is_full }) => is_full && takenOf(target) >= (found as number),
   )
   const looked = only<{ through: string }>(rows, 'looked')
   const asked = made.investigations.length + made.toTrack.length < input.check.slots

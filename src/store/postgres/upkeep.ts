@@ -1,6 +1,5 @@
 // Maintenance, and words that are no request's: what SQLite does row by row beside a worker, the server does in bounded statements.
 import { randomUUID } from 'node:crypto'
-import { OnceishError } from '../../core/errors.ts'
 import { DOUBTED_A_SLICE, REMOVALS_A_STEP, SLICE_ROWS } from '../bounds.ts'
 import { doubtSlice } from '../sqlite/forgotten.ts'
 import { type Slice as PurgeSlice, previewSlice, purgeSlice, type SliceRow, sliceOf } from '../sqlite/purge.ts'
@@ -208,9 +207,7 @@ export function createUpkeep(options: UpkeepOptions): Upkeep {
     },
     // The server keeps its own log.
     boundLog: async () => ({ bytes: 0, isHeld: false }),
-    backup: async () => {
-      throw new OnceishError('STORE_UNSUPPORTED', 'a store on PostgreSQL has no file: its server makes the backups')
-    },
+    backup: null,
     filesOf: () => [],
   }
 }
