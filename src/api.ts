@@ -107,7 +107,7 @@ export interface Onceish<Payloads = Record<string, unknown>> {
    */
   enqueue<Name extends keyof Payloads & string>(request: EnqueueRequest<Name, Payloads[Name]>): Promise<Enqueued>
   /**
-   * What each says by itself is checked before any is written; then transactions of at most 1,000, each of them whole.
+   * What each says by itself is checked before any is written; then transactions of at most 1,000 and 8 MiB of payloads, each of them whole.
    * @returns in the order of `requests`.
    * @throws OnceishError as `enqueue`; where one is in conflict, or over before it is due, the transactions before its own stay, and
    * enqueuing all again is safe

@@ -2,6 +2,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { openStore } from '../../src/store/open-store.ts'
 import { askStore } from '../support/ask-store.ts'
+import { newLocation } from '../support/engine.ts'
 import { accepted, answer, openWorld, type World } from '../support/store.ts'
 
 /** As an older version left it: its functions have other parameters and results. */
@@ -39,4 +40,31 @@ test('functions of an older version make way for this oneâ€™s, and nobody elseâ€
     { proname: 'of_somebody_else', n: 1 },
     { proname: 'rows_of', n: 1 },
   ])
+})
+
+test('many processes make the tables at the same time: one does, and all have the same store', async () => {
+  const path = newLocation()
+  const stores = await Promise.all(
+    Array.from({ length: 6 }, () => openStore(path, { create: true, now: 1_000_000, isTimeGiven: true })),
+  )
+  onTestFinished(async () => {
+    for (const store of stores) await store.close()
+  })
+  const namespaces = await Promise.all(stores.map(async (store) => (await store.facts()).namespace))
+  expect(new Set(namespaces).size).toBe(1)
+  expect(await askStore(path, 'SELECT id FROM store')).toEqual([{ id: 1 }])
+})
+
+test('tables whose rows come and go leave room on their pages, and are vacuumed early', async () => {
+  const world = await openWorld()
+  onTestFinished(() => world.store.close())
+  const rows = await askStore(
+    world.path,
+    `SELECT relname, array_to_string(reloptions, ' ') AS options FROM pg_class
+     WHERE relnamespace = current_schema()::regnamespace AND relname IN ('ready', 'requests', 'waiting', 'task_state')`,
+  )
+  const optionsOf = Object.fromEntries(rows.map(({ relname, options }) => [relname, options]))
+  for (const table of ['ready', 'requests', 'waiting', 'task_state'])
+    expect(optionsOf[table], table).toMatch(/autovacuum_vacuum_scale_factor=0\.01/)
+  expect(optionsOf['task_state']).toMatch(/fillfactor=70/)
 })

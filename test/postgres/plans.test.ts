@@ -68,3 +68,14 @@ for (const [name, options] of [
     expect((await restedReads(world.path)) - before).toBeLessThan(STANDING)
   })
 }
+
+test('who has claimed thousands vacuums the queue, so that the next need not go through what is gone', async () => {
+  const world = await openWorld()
+  onTestFinished(() => world.store.close())
+  const claims = 10_000
+  for (let from = 0; from < claims; from += 1000) await enqueue(world, 100_000 + from, 1000)
+  let claimed = 0
+  while (claimed < claims) claimed += (await world.turn({ slots: 500 })).calls.length
+  const vacuums = `SELECT vacuum_count::int AS n FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname = 'ready'`
+  await waitFor(async () => (await askStore(world.path, vacuums))[0]?.['n'] === 1, { what: 'the vacuum' })
+})

@@ -6,6 +6,7 @@ import type { Database, Transaction } from './connection.ts'
 import { functionsSql } from './functions.ts'
 import { lockId } from './locks.ts'
 import { POSTGRES_SCHEMA_VERSION, schemaSql } from './schema.ts'
+import { unquoted } from './url.ts'
 
 export interface MigrateOptions {
   /** Quoted. */
@@ -46,8 +47,7 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<vo
     refuseNewer(before, db.location)
     if (before === 0) {
       // Also where it is there, the statement asks for the right to make schemas.
-      const [schema] = await tx.query<{ missing: boolean }>('SELECT to_regnamespace($1) IS NULL AS missing', [s])
-      isMissing = schema?.missing === true
+      isMissing = (await tx.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [unquoted(s)])).length === 0
       if (isMissing) await tx.query(`CREATE SCHEMA ${s}`)
       for (const text of schemaSql(s)) await tx.query(text)
     }
@@ -103,8 +103,12 @@ export async function versionOf(
   query: <R extends object>(text: string, values?: unknown[]) => Promise<R[]>,
   s: string,
 ): Promise<number> {
-  const [there] = await query<{ there: boolean }>('SELECT to_regclass($1) IS NOT NULL AS there', [`${s}.store`])
-  if (there?.there !== true) return 0
+  // A look at the catalog: what "to_regclass" remembers may be of before a lock was waited for.
+  const there = await query(
+    `SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'store'`,
+    [unquoted(s)],
+  )
+  if (there.length === 0) return 0
   const [row] = await query<{ schema_version: number }>(`SELECT schema_version FROM ${s}.store WHERE id = 1`)
   return row?.schema_version ?? 0
 }

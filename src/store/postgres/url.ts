@@ -61,3 +61,8 @@ function refuseManyHosts(url: string): void {
 function invalid(message: string): OnceishError {
   return new OnceishError('CONFIG_INVALID', `store: ${message}`)
 }
+
+/** @param schema as statements have it: a plain name in quotes. */
+export function unquoted(schema: string): string {
+  return schema.slice(1, -1)
+}

@@ -5,6 +5,7 @@ import { systemClock } from '../../core/clock.ts'
 import { earliest } from '../sqlite/due.ts'
 import type { Change } from '../store.ts'
 import { type Database, type Transaction, withinMs } from './connection.ts'
+import { unquoted } from './url.ts'
 
 export interface Watch {
   /** As `Store.watchChanges` has it. */
@@ -27,7 +28,7 @@ const PATIENCE_MS = 15_000
 
 /** @param schema quoted. */
 export function channelOf(schema: string): string {
-  return `onceish_${schema.slice(1, -1)}`
+  return `onceish_${unquoted(schema)}`
 }
 
 /** Told to others with the commit. @param s the schema, quoted; @param what has made work for them. */
